@@ -52,10 +52,11 @@ extern int malloc_trim(size_t pad);
 mi__export int malloc_trim(size_t pad) {
   (void)pad;
   int64_t reserved = mi__load(&mi__counters.reserved.current, relaxed);
-  int64_t given = mi__load(&mi__counters.purged, relaxed) + mi__load(&mi__counters.reset, relaxed);
-  mi_purge_all_report_t unused;
-  (void)mi__purge_all(true, MI_PURGE_WAIT_MS, &unused);
-  return mi__load(&mi__counters.purged, relaxed) + mi__load(&mi__counters.reset, relaxed) > given ||
+  int64_t reset = mi__load(&mi__counters.reset, relaxed);
+  mi_purge_all_report_t report;
+  (void)mi__purge_all(true, MI_PURGE_WAIT_MS, &report);
+  return report.arena_bytes + report.hole_bytes > 0 ||
+         mi__load(&mi__counters.reset, relaxed) > reset ||
          mi__load(&mi__counters.reserved.current, relaxed) < reserved;
 }
 

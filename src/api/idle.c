@@ -7,9 +7,11 @@
 #include "heap/damage.h"
 #include "heap/park.h"
 #include "heap/thread.h"
+#include "heap/thread_sweep.h"
 #include "idle/purge_all.h"
 #include "idle/scavenger.h"
 #include "rt/alarm.h"
+#include "rt/counter.h"
 #include "rt/message.h"
 
 /* It is made where that was asked for; slow paths that cannot do it may have been the last ones. */
@@ -24,7 +26,7 @@ mi__export void mi_on_thread_idle(void) {
   mi__track_begin();
   mi__request_serve(self);
   mi__deferred_free(self, false);
-  mi__sweep_own(self);
+  (void)mi__thread_sweep(self, MI_SWEEP_OWN, NULL);
   mi__theap_report(&self->main);
   /* Nobody may call anything for long. Surely: who is purging has perhaps been where we freed. */
   if (!has_background())
@@ -47,7 +49,20 @@ mi__export bool mi_on_thread_idle_start(void) {
   return true;
 }
 
+mi__export bool mi_on_thread_idle_pending(void) {
+  const struct mi_thread *self = mi__thread_data();
+  return self != NULL && self->is_pending;
+}
+
 mi__export void mi_on_thread_idle_end(void) { mi__park_end(); }
+
+mi__export void mi_purge_holes_stats_get(mi_purge_holes_stats_t *stats) {
+  if (stats == NULL) return;
+  /* One counter may be ahead of another that other threads are just counting. */
+#define X(name) stats->name = (size_t)mi__max(mi__load(&mi__hole_counters.name, relaxed), 0);
+  MI_HOLE_COUNTS(X)
+#undef X
+}
 
 mi__export void mi_scavenger_stop(void) { mi__scavenger_stop(false); }
 

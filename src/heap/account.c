@@ -86,6 +86,7 @@ void mi__theap_recount(struct mi_theap_s *theap) {
     }
     recount_queue(theap, b, &b->full);
     recount_queue(theap, b, &b->avail);
+    recount_queue(theap, b, &theap->hollow[mi__ctz64(bins)]);
   }
   mi__theap_merge_counters(theap);
 }

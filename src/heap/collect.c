@@ -8,6 +8,7 @@
 #include "heap/teardown.h"
 #include "heap/theap.h"
 #include "heap/thread.h"
+#include "heap/thread_sweep.h"
 #include "os/os.h"
 #include "rt/alarm.h"
 #include "rt/counter.h"
@@ -39,9 +40,7 @@ void mi__deferred_free(struct mi_thread *self, bool force) {
   errno = saved;
 }
 
-/* What is counted in a theap goes to its heap; what is found in it is reported by its thread's first
- * one. */
-static void hand_on(struct mi_theap_s *theap) {
+void mi__theap_hand_on(struct mi_theap_s *theap) {
   struct mi_theap_s *first = &mi__theap_thread(theap)->main;
   mi__theap_merge_counters(theap);
   if (theap != first) mi__faults_move(&first->faults, &theap->faults);
@@ -49,19 +48,13 @@ static void hand_on(struct mi_theap_s *theap) {
 
 static void collect_softly(struct mi_theap_s *theap) {
   mi__theap_collect(theap, false);
-  hand_on(theap);
-}
-
-static void collect_whole(struct mi_theap_s *theap) {
-  mi__theap_collect(theap, true);
-  hand_on(theap);
-  mi__theap_check(theap);
+  mi__theap_hand_on(theap);
 }
 
 static void collect_and_verify(struct mi_theap_s *theap) {
   mi__theap_collect(theap, true);
   mi__theap_verify(theap);
-  hand_on(theap);
+  mi__theap_hand_on(theap);
   mi__theap_check(theap);
 }
 
@@ -80,10 +73,11 @@ void mi__request_take_back(struct mi_thread *thread, uint32_t number) {
     mi__fetch_sub(&mi__wants, MI_WANTS_SWEEP, relaxed);
 }
 
-static bool take_request(struct mi_thread *self) {
-  if (mi__exchange(&self->xrequest, 0, seq_cst) == 0) return false;
-  mi__fetch_sub(&mi__wants, MI_WANTS_SWEEP, relaxed);
-  return true;
+/* 0: there is none. */
+static uint32_t take_request(struct mi_thread *self) {
+  uint32_t number = mi__exchange(&self->xrequest, 0, seq_cst);
+  if (number != 0) mi__fetch_sub(&mi__wants, MI_WANTS_SWEEP, relaxed);
+  return number;
 }
 
 /* Release: who waits (acquire) sees the counters of what was given back. */
@@ -92,21 +86,16 @@ static void note_served(void) {
   mi__os_wake(&mi__requests_served, INT32_MAX);
 }
 
-void mi__sweep_own(struct mi_thread *self) {
-  mi__run_flush(self);
-  collect_whole(&self->main);
-  if (self->has_theaps) mi__thread_each_theap(self, collect_whole);
-  mi__arenas_bring_forward(mi__heap_arenas(mi__theap_heap(&self->main)));
-}
-
 void mi__request_serve(struct mi_thread *self) {
-  if (mi__load(&self->xrequest, relaxed) == 0 || !take_request(self)) return;
-  mi__sweep_own(self);
+  if (mi__load(&self->xrequest, relaxed) == 0) return;
+  uint32_t number = take_request(self);
+  if (number == 0) return;
+  (void)mi__thread_sweep(self, number % 2 != 0 ? MI_SWEEP_FORCE : MI_SWEEP_OWN, NULL);
   note_served();
 }
 
 void mi__request_drop(struct mi_thread *self) {
-  if (take_request(self)) note_served();
+  if (take_request(self) != 0) note_served();
 }
 
 void mi__request_fork_child(void) {

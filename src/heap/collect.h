@@ -34,8 +34,8 @@ extern void (*mi__on_offer)(const void *caller, bool is_malloc);
 /* In slow paths, with nothing held: purge what is due, where no background thread does it. */
 void mi__tick(struct mi__arenas *arenas);
 
-/* Any thread: ask a thread to give back what it can at its next refill or idle point. `number` is
- * not 0. */
+/* Any thread: ask a thread to sweep at its next refill or idle point. `number` is not 0; odd: by
+ * force (MI_SWEEP_FORCE). */
 void mi__request_set(struct mi_thread *thread, uint32_t number);
 /* The thread need not serve it any more. */
 void mi__request_take_back(struct mi_thread *thread, uint32_t number);
@@ -48,9 +48,9 @@ void mi__request_fork_child(void);
 /* Counts the requests that were served; a futex word. */
 extern _Atomic(uint32_t) mi__requests_served;
 
-/* The calling thread, which is not parked: put its ready lists back, take in what others freed,
- * give back all empty pages; bring the purge of the arenas forward. */
-void mi__sweep_own(struct mi_thread *self);
+/* What is counted in a theap goes to its heap; what was found in it is reported by its thread's
+ * first one. */
+void mi__theap_hand_on(struct mi_theap_s *theap);
 
 /* The program's function for deferred frees runs, if there is one and it does not run already. */
 void mi__deferred_free(struct mi_thread *self, bool force);

@@ -6,6 +6,7 @@
 #include "heap/huge.h"
 #include "heap/park.h"
 #include "heap/thread.h"
+#include "page/holes.h"
 #include "page/trailer.h"
 #include "rt/counter.h"
 #include "rt/message.h"
@@ -127,7 +128,9 @@ static mi__noinline void free_other(struct mi_page *page, void *p) {
     mi__error(EINVAL, "free: invalid pointer %p (inside a block, not its start): ignored\n", p);
     return;
   }
-  if (mi__unlikely(mi__free_is_marked(block, page->block_size) || mi__trailer_is_free(page, p))) {
+  /* In a hole first: what is there is not to be looked at, which would bring its memory back. */
+  if (mi__unlikely(mi__holes_has(page, block) || mi__free_is_marked(block, page->block_size) ||
+                   mi__trailer_is_free(page, p))) {
     report_double(p);
     return;
   }

@@ -12,6 +12,7 @@
  *   current   the ready list holds its blocks, and takes its frees (push word)
  *   avail     has free blocks, or room to form some
  *   full      has none: every block is in use or on xremote
+ *   hollow    has none but in holes (page/holes.h)
  *   slot      is empty, kept for quick reuse until it is old (slot.h)
  * and leaves the theap by mi__page_delete or to nobody (abandoned; in the heap's pool, see pool.h).
  *
@@ -39,6 +40,8 @@ struct mi_heap_s {
   size_t key;                 /* of the record: index of the threads' tables, 1 and up */
   int numa_node;              /* wanted; -1: any */
   bool lost;                  /* L: a fork left pages behind that name it and are never found */
+  _Atomic(uint32_t) xpools;   /* who works on all pools of it: thread_sweep.h */
+  _Atomic(uint64_t) xpools_swept_ms; /* when that ended last; 0: never */
   struct mi_theap_s *theaps;  /* L: first of the list */
   struct mi_heap_s *prev, *next; /* L: heaps of the sub-process by seq */
   /* L: for threads that are past their end: a theap that is used under a lock, and one without
@@ -74,7 +77,7 @@ struct mi__theap_bin {
   struct mi_page *current;
   struct mi__page_queue avail; /* first in, first out: a page gathers frees while others are used */
   struct mi__page_queue full;
-  uint32_t n_pages; /* current, avail and full */
+  uint32_t n_pages; /* current, avail, full and hollow */
   uint32_t n_full;
   _Atomic(struct mi_page *) slot; /* slot.h */
   uint32_t n_taken; /* mallocs since the last merge, see account.h */
@@ -108,6 +111,7 @@ struct mi_theap_s {
   uint32_t n_searches;     /* searches of several pages, since the last merge */
   int64_t live, peak;      /* bytes of blocks, change since the last merge */
   _Atomic(bool) is_default; /* mi_theap_set_default: its thread's malloc looks here */
+  struct mi__page_queue hollow[MI_BINS];
 };
 
 mi__inline struct mi_heap_s *mi__theap_heap(const struct mi_theap_s *theap) {
@@ -144,6 +148,14 @@ struct mi_thread {
   bool is_crowded;      /* its table could not grow once */
   bool in_callback;     /* deferred-free function running */
   bool in_pool;         /* mi_thread_set_in_threadpool: takes over no pages of others by freeing */
+  /* Of the last sweep, for the owner or who holds the claim of its park: thread_sweep.h. */
+  bool is_pending;      /* it left free blocks of large pages, for they were in use just before */
+  uint32_t n_sweeps;    /* that made holes */
+  struct mi__park_plan {
+    uint32_t epoch;     /* of the first sweep of the park, or since others freed */
+    uint32_t n;         /* sweeps since that one; 0: the next is the first */
+    uint64_t floor_ms;  /* when what the floor keeps goes; 0: nothing is kept */
+  } plan;
   /* What other threads look at, apart from what the owner writes all the time: park.h, slot.h,
    * collect.h. */
   _Atomic(uint32_t) xpark mi__aligned(MI_CACHE_LINE);

@@ -49,6 +49,7 @@ void mi__park_begin(struct mi_thread *self) {
   mi__assert(mi__tls.self == self && mi__load(&self->xpark, relaxed) == MI_PARK_RUNNING);
   mi__run_flush(self);
   uint64_t next = next_sweep(self);
+  self->plan = (struct mi__park_plan){0};
   self->parked_theap = mi__tls.theap;
   use_dummy(self);
   /* Release: pairs with the acquire of mi__park_claim. Seq_cst: PARK-3, PARK-4. */

@@ -116,7 +116,7 @@ void mi__pool_remove(struct mi_page *page) {
   mi__lock_release(mi__pool_lock(heap, pool));
 }
 
-struct mi_page *mi__pool_take(struct mi_heap_s *heap, unsigned bin) {
+struct mi_page *mi__pool_take_among(struct mi_heap_s *heap, unsigned bin, uint32_t *n_pages) {
   struct mi__pool *pool = &heap->pools[bin];
   /* Relaxed: a page that is just being linked is found by the next refill. */
   if (mi__load(&pool->n, relaxed) == 0) return NULL;
@@ -126,21 +126,29 @@ struct mi_page *mi__pool_take(struct mi_heap_s *heap, unsigned bin) {
   struct mi_page *taken = NULL;
   struct mi_block *list = NULL;
   uint32_t n = 0;
-  for (int i = 0; i < LOOK_AT; i++) {
+  for (; *n_pages > 0 && pool->head != NULL; --*n_pages) {
     struct mi_page *page = pool->head;
-    if (page == NULL) break;
     if (mi__remote_may_have_room(page) && !mi__page_flag(page, MI_PAGE_DRAINS) &&
         mi__remote_claim(page, &list, &n)) {
       unlink_locked(pool, page);
       taken = page;
+      --*n_pages;
       break;
     }
-    if (page == pool->tail) break; /* the only one */
+    if (page == pool->tail) { /* the only one */
+      *n_pages = 0;
+      break;
+    }
     rotate_locked(pool);
   }
   mi__lock_release(lock);
   if (list != NULL) mi__remote_settle(taken, list, n);
   return taken;
+}
+
+struct mi_page *mi__pool_take(struct mi_heap_s *heap, unsigned bin) {
+  uint32_t n = LOOK_AT;
+  return mi__pool_take_among(heap, bin, &n);
 }
 
 /* All that is counted of the page is counted in its new heap, and the page looks as it should

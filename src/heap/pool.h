@@ -41,6 +41,8 @@ void mi__pool_remove(struct mi_page *page);
 /* Take and own the first page with room that nobody owns just now; its remote frees are on `free`.
  * NULL: none. */
 struct mi_page *mi__pool_take(struct mi_heap_s *heap, unsigned bin);
+/* The same among the first *n pages, from which those that were looked at are taken. */
+struct mi_page *mi__pool_take_among(struct mi_heap_s *heap, unsigned bin, uint32_t *n);
 /* A page leaves its heap for good, by the hand of who owns it. A heap other than the main heap may
  * end meanwhile; its lock is held (that of the main heap is not) from _hold, which tells the page's
  * heap, to _leave, and in between the page is taken off the heap's counts. _leave unlinks it where

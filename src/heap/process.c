@@ -13,13 +13,16 @@
 #include "arena/meta.h"
 #include "base/track.h"
 #include "heap/collect.h"
+#include "heap/epoch.h"
 #include "heap/park.h"
 #include "heap/registry.h"
 #include "heap/subproc.h"
 #include "heap/teardown.h"
 #include "heap/thread.h"
+#include "heap/thread_sweep.h"
 #include "heap/visit.h"
 #include "os/os.h"
+#include "page/holes.h"
 #include "rt/alarm.h"
 #include "rt/counter.h"
 #include "rt/message.h"
@@ -59,6 +62,7 @@ static void each_lock(void (*act)(struct mi__lock *)) {
   act(&mi__visit_lock);
   for (unsigned i = 0; i < MI_HEAP_LOCKS; i++) act(&mi__heap_locks[i]);
   for (unsigned bin = 1; bin < MI_BINS; bin++) act(&mi__heap_main.pools[bin].lock);
+  for (unsigned i = 0; i < MI_HOLES_LOCKS; i++) act(&mi__holes_locks[i]);
   act(&mi__arena_reserve_lock);
   act(&mi__meta_lock);
 }
@@ -86,6 +90,7 @@ static void fork_parent(void) {
 static void fork_child_of_heap(struct mi_heap_s *heap, void *arg) {
   (void)arg;
   for (unsigned bin = 1; bin < MI_BINS; bin++) mi__pool_fork_child(&heap->pools[bin]);
+  mi__pools_fork_child(heap);
 }
 
 static void fork_child(void) {
@@ -94,6 +99,7 @@ static void fork_child(void) {
   mi__store(&mi__purge_hurry, 0, relaxed);
   mi__store(&mi__sweep_hurry, 0, relaxed);
   mi__heap_each_locked(fork_child_of_heap, NULL);
+  mi__epoch_fork_child();
   mi__teardown_fork_child(mi__thread_data());
   mi__request_fork_child();
   mi__thread_fork_child();

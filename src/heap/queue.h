@@ -39,12 +39,15 @@ mi__inline void mi__list_remove(struct mi__theap_bin *b, struct mi_page *page) {
     mi__queue_remove(&b->full, page);
   } else if (page->list == MI_LIST_AVAIL) {
     mi__queue_remove(&b->avail, page);
+  } else if (page->list == MI_LIST_HOLLOW) {
+    mi__queue_remove(&mi__theap_of(page)->hollow[page->bin], page);
+    mi__page_set_flag(page, MI_PAGE_HOLLOW, false);
   }
 }
 
 /* Nothing free: the first free into it must take the slow path (PAGE-2). n_full is the caller's. */
 mi__inline void mi__queue_push_full(struct mi__theap_bin *b, struct mi_page *page) {
-  page->held = mi__page_used(page) - 1;
+  page->held = (uint16_t)(mi__page_used(page) - 1);
   page->until = 1;
   mi__queue_push(&b->full, page, MI_LIST_FULL);
 }
@@ -53,12 +56,22 @@ mi__inline void mi__put_full(struct mi__theap_bin *b, struct mi_page *page) {
   mi__queue_push_full(b, page);
 }
 
+/* Nothing free but in holes: as for a full page. */
+mi__inline void mi__put_hollow(struct mi_page *page) {
+  page->held = (uint16_t)(mi__page_used(page) - 1);
+  page->until = 1;
+  mi__page_set_flag(page, MI_PAGE_HOLLOW, true);
+  mi__queue_push(&mi__theap_of(page)->hollow[page->bin], page, MI_LIST_HOLLOW);
+}
+
 mi__inline void mi__put_by_room(struct mi__theap_bin *b, struct mi_page *page) {
-  if (mi__page_has_room(page)) {
+  if (!mi__page_has_room(page)) {
+    mi__put_full(b, page);
+  } else if (mi__unlikely(mi__page_is_hollow(page))) {
+    mi__put_hollow(page);
+  } else {
     mi__page_set_used(page, mi__page_used(page));
     mi__queue_push(&b->avail, page, MI_LIST_AVAIL);
-  } else {
-    mi__put_full(b, page);
   }
 }
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Refill: where a ready list gets its blocks from. In this order: what others freed into the
  * current page; its blocks that were never formed; the fullest of the first pages with room; full
- * pages into which others freed; abandoned pages of the heap; the empty page in the slot; a fresh
- * page. */
+ * pages into which others freed; abandoned pages of the heap; the empty page in the slot; holes; a
+ * fresh page. So holes come back when no resident block of the size is left. */
 #include "heap/account.h"
 #include "heap/damage.h"
+#include "heap/epoch.h"
 #include "heap/queue.h"
 #include "heap/slot.h"
 #include "heap/theap.h"
@@ -20,10 +21,12 @@ static mi__noinline struct mi_block *take_or_form(struct mi_theap_s *theap,
   struct mi_block *list = mi__remote_take(page, &n);
   if (list == NULL && page->n_formed < page->n_blocks) {
     n = mi__page_form(page, 4 * MI_KIB);
-    theap->n_extended++;
     list = page->free;
     page->free = NULL;
-    *zero = mi__page_flag(page, MI_PAGE_ZERO);
+    if (mi__likely(list != NULL)) { /* else there are only holes, or no memory was committed */
+      theap->n_extended++;
+      *zero = mi__page_flag(page, MI_PAGE_ZERO);
+    }
   }
   mi__account_begin(theap, b, page, n);
   *live = page->n_formed - n;
@@ -65,8 +68,9 @@ static void retire_current(struct mi_theap_s *theap, struct mi__theap_bin *b,
   mi__page_end_current(page);
   b->current = NULL;
   mi__put_by_room(b, page); /* there is some where memory for it could not be committed */
-  if (page->kind == MI_PAGE_SMALL &&
-      mi__unlikely(b->n_full > (uint32_t)mi__option_get(mi_option_page_full_retain))) {
+  if (page->kind != MI_PAGE_SMALL) {
+    if (page->kind == MI_PAGE_LARGE) mi__epoch_stamp(page);
+  } else if (mi__unlikely(b->n_full > (uint32_t)mi__option_get(mi_option_page_full_retain))) {
     abandon_oldest(theap, b);
   }
 }
@@ -99,16 +103,24 @@ static mi__cold struct mi_page *avail_with_blocks(struct mi__theap_bin *b) {
 
 /* Full pages of this theap into which others have freed. A few at a time, oldest first, so that a
  * long list costs no more than a short one; those that were looked at go to the end. */
-static struct mi_page *full_with_remote(struct mi__theap_bin *b) {
+static struct mi_page *full_with_remote(struct mi__page_queue *q) {
   enum { LOOK_AT = 4 };
-  for (int i = 0; i < LOOK_AT && b->full.head != NULL; i++) {
-    struct mi_page *page = b->full.head;
+  for (int i = 0; i < LOOK_AT && q->head != NULL; i++) {
+    struct mi_page *page = q->head;
+    enum mi__page_list list = page->list;
     if (mi__remote_has_batch(page) && !mi__page_flag(page, MI_PAGE_BROKEN)) return page;
     if (page->next == NULL) break;
-    mi__queue_remove(&b->full, page);
-    mi__queue_push(&b->full, page, MI_LIST_FULL);
+    mi__queue_remove(q, page);
+    mi__queue_push(q, page, list);
   }
   return NULL;
+}
+
+/* A page of this theap all of whose free blocks are in holes; some are back on its list. */
+static struct mi_page *from_holes(struct mi_theap_s *theap, unsigned bin) {
+  struct mi_page *page = theap->hollow[bin].head;
+  if (mi__likely(page == NULL) || !mi__holes_bring_back(page, 4 * MI_KIB)) return NULL;
+  return page;
 }
 
 static bool may_take(const struct mi__theap_bin *b, bool own) {
@@ -136,7 +148,7 @@ static struct mi_page *take_abandoned(struct mi_theap_s *theap, unsigned bin) {
   /* Frees into an abandoned page of the main heap were counted when they came. */
   if (mi__heap_is_main(heap)) mi__store(&page->n_counted, mi__page_used(page), relaxed);
   mi__theap_attach(theap, page);
-  return page;
+  return page->list != MI_LIST_HOLLOW ? page : NULL; /* what has only holes comes last */
 }
 
 static struct mi_page *fresh_page(struct mi_theap_s *theap, unsigned bin) {
@@ -172,9 +184,11 @@ mi__inline struct mi_page *from_slot(struct mi_theap_s *theap, struct mi__theap_
 /* No page with room is left: one from elsewhere, attached. */
 static mi__noinline struct mi_page *page_from_elsewhere(struct mi_theap_s *theap, unsigned bin) {
   struct mi__theap_bin *b = &theap->bins[bin];
-  struct mi_page *page = full_with_remote(b);
+  struct mi_page *page = full_with_remote(&b->full);
+  if (page == NULL) page = full_with_remote(&theap->hollow[bin]);
   if (page == NULL) page = take_abandoned(theap, bin);
   if (page == NULL) page = from_slot(theap, b);
+  if (page == NULL) page = from_holes(theap, bin);
   return page != NULL ? page : fresh_page(theap, bin);
 }
 
@@ -211,7 +225,10 @@ mi__inline struct mi_block *next_list(struct mi_theap_s *theap, struct mi__theap
   }
   b->current = page;
   mi__page_begin_current(page, &theap->ready[bin]);
-  if (page->kind == MI_PAGE_LARGE) mi__account_watch(b, page, live);
+  if (page->kind == MI_PAGE_LARGE) {
+    mi__epoch_begin_current(page);
+    mi__account_watch(b, page, live);
+  }
   return list;
 }
 

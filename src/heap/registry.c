@@ -6,6 +6,7 @@
 #include "heap/teardown.h"
 #include "heap/theap.h"
 #include "heap/thread.h"
+#include "heap/thread_sweep.h"
 #include <string.h>
 
 struct mi__lock mi__heaps_lock = MI_LOCK_INIT(MI_LOCK_HEAPS);
@@ -170,6 +171,7 @@ static void init_heap(struct mi_heap_s *heap, size_t id, struct mi_subproc *subp
   mi__store(&heap->arenas, subproc->arenas, relaxed);
   heap->only = only;
   heap->numa_node = -1;
+  mi__pools_open(heap);
   heap->subproc = subproc;
   mi__gauge_add(&subproc->heaps, 1);
 }
@@ -251,6 +253,7 @@ static void free_heap_locked(struct mi_heap_s *heap) {
 
 void mi__heap_end(struct mi_heap_s *heap, bool destroy) {
   mi__teardown_heap(heap, destroy ? MI_FATE_DESTROY : MI_FATE_MOVE);
+  mi__pools_close(heap);
   end_pools(heap, destroy);
   mi__lock_acquire(&mi__heaps_lock);
   free_heap_locked(heap);

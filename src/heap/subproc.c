@@ -60,6 +60,14 @@ void mi__subproc_fork_child(const struct mi_thread *self) {
   }
 }
 
+struct mi_subproc *mi__subproc_each(struct mi_subproc *after) {
+  if (after == NULL) return &mi__subproc_main;
+  mi__lock_acquire(&mi__heaps_lock);
+  struct mi_subproc *next = after->next;
+  mi__lock_release(&mi__heaps_lock);
+  return next;
+}
+
 /* ---- its heaps ---- */
 
 /* The first heap behind *id, which becomes that of it. The one visited last usually is still there,

@@ -23,6 +23,9 @@ void mi__subproc_counters(struct mi_subproc *subproc, struct mi__heap_counters *
 void mi__heap_counters_to_subproc(struct mi_heap_s *heap);
 /* mi__gauge_restart of all of them. */
 void mi__subproc_restart_counters(struct mi_subproc *subproc);
+/* The sub-process after this one; NULL: the first, and at the end. It may end meanwhile: then not
+ * all are told. */
+struct mi_subproc *mi__subproc_each(struct mi_subproc *after);
 /* Each heap of the sub-process once, in the order in which they were made; with no lock held. Heaps
  * may come and go meanwhile. False: `act` returned false. */
 bool mi__subproc_each_heap(struct mi_subproc *subproc,

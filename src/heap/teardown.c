@@ -115,18 +115,18 @@ void mi__teardown_heap(struct mi_heap_s *heap, enum mi__fate fate) {
 
 /* ---- work on several theaps ---- */
 
+struct mi_theap_s *mi__thread_next_theap(struct mi_thread *thread, struct mi_theap_s *after) {
+  mi__lock_acquire(&mi__heaps_lock);
+  struct mi_theap_s *next = after == NULL ? thread->theaps : after->tnext;
+  if (after != NULL) mi__claim_release(after);
+  while (next != NULL && !mi__claim_try(next)) next = next->tnext;
+  mi__lock_release(&mi__heaps_lock);
+  return next;
+}
+
 void mi__thread_each_theap(struct mi_thread *thread, void (*act)(struct mi_theap_s *theap)) {
   struct mi_theap_s *theap = NULL;
-  for (;;) {
-    mi__lock_acquire(&mi__heaps_lock);
-    struct mi_theap_s *next = theap == NULL ? thread->theaps : theap->tnext;
-    if (theap != NULL) mi__claim_release(theap);
-    while (next != NULL && !mi__claim_try(next)) next = next->tnext;
-    mi__lock_release(&mi__heaps_lock);
-    theap = next;
-    if (theap == NULL) return;
-    act(theap);
-  }
+  while ((theap = mi__thread_next_theap(thread, theap)) != NULL) act(theap);
 }
 
 /* ---- fork ---- */

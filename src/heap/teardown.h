@@ -60,8 +60,10 @@ enum mi__fate {
 void mi__teardown_thread(struct mi_thread *thread);
 void mi__teardown_heap(struct mi_heap_s *heap, enum mi__fate fate);
 
-/* For each theap of the thread but `main`, with WORK held; one that is being torn down is left
- * out. */
+/* The theap of the thread after this one (NULL: the first), but for `main`, with WORK held; that of
+ * `after` is released. One that is being torn down is left out. NULL: the end. */
+struct mi_theap_s *mi__thread_next_theap(struct mi_thread *thread, struct mi_theap_s *after);
+/* Each of them. */
 void mi__thread_each_theap(struct mi_thread *thread, void (*act)(struct mi_theap_s *theap));
 
 /* In a fork child, with all locks held: theaps of threads that are not here any more are taken off

@@ -2,11 +2,13 @@
 #include "heap/theap.h"
 #include "heap/account.h"
 #include "heap/collect.h"
-#include "heap/park.h"
 #include "heap/damage.h"
+#include "heap/epoch.h"
+#include "heap/park.h"
 #include "heap/queue.h"
 #include "heap/slot.h"
 #include "heap/thread.h"
+#include "heap/thread_sweep.h"
 #include "page/trailer.h"
 #include "rt/counter.h"
 #include "rt/option.h"
@@ -146,7 +148,11 @@ mi__inline bool make_current(struct mi_theap_s *theap, struct mi__theap_bin *b,
   b->current = page;
   *head = mi__page_take_free(page);
   mi__page_begin_current(page, head);
-  if (page->kind == MI_PAGE_LARGE) mi__account_watch(b, page, page->n_formed - 1);
+  if (page->kind == MI_PAGE_LARGE) {
+    mi__epoch_stamp(current);
+    mi__epoch_begin_current(page);
+    mi__account_watch(b, page, page->n_formed - 1);
+  }
   return true;
 }
 
@@ -176,6 +182,26 @@ static mi__noinline void current_event(struct mi_theap_s *theap, struct mi__thea
   if (large) mi__account_watch(b, page, page->n_formed - n_ready);
 }
 
+/* The first free into a full page, or a hollow one, when `until` has become 0. */
+mi__inline void leave_full(struct mi__theap_bin *b, struct mi_page *page) {
+  mi__page_set_used(page, page->held);
+  mi__list_remove(b, page);
+  mi__queue_push(&b->avail, page, MI_LIST_AVAIL);
+}
+
+static mi__noinline void special_event(struct mi_theap_s *theap, struct mi__theap_bin *b,
+                                       struct mi_page *page) {
+  if (mi__page_flag(page, MI_PAGE_BROKEN)) {
+    mi__list_remove(b, page);
+    mi__page_mark_broken(page, MI_FAULT_NONE);
+    mi__put_full(b, page);
+  } else if (page->held > 0) {
+    leave_full(b, page);
+  } else { /* its only live block */
+    page_emptied(theap, page);
+  }
+}
+
 void mi__theap_page_event(struct mi_page *page) {
   struct mi_theap_s *theap = mi__theap_of(page);
   struct mi__theap_bin *b = mi__theap_bin_of(theap, page);
@@ -183,15 +209,11 @@ void mi__theap_page_event(struct mi_page *page) {
   if (mi__unlikely(page == b->current)) {
     current_event(theap, b, page);
     mi__offer(__builtin_return_address(0), false);
-  } else if (mi__unlikely(mi__page_flag(page, MI_PAGE_BROKEN))) {
-    mi__list_remove(b, page);
-    mi__page_mark_broken(page, MI_FAULT_NONE);
-    mi__put_full(b, page);
+  } else if (mi__unlikely(mi__page_flag(page, MI_PAGE_BROKEN | MI_PAGE_HOLLOW))) {
+    special_event(theap, b, page);
   } else if (page->held > 0) { /* it was full */
     if (make_current(theap, b, page)) return;
-    mi__page_set_used(page, page->held);
-    mi__list_remove(b, page);
-    mi__queue_push(&b->avail, page, MI_LIST_AVAIL);
+    leave_full(b, page);
   } else {
     page_emptied(theap, page);
     mi__offer(__builtin_return_address(0), false);
@@ -210,6 +232,7 @@ static void put_ready_back(struct mi_theap_s *theap, unsigned bin) {
   mi__account_end(b, page);
   mi__page_end_current(page);
   b->current = NULL;
+  if (page->kind == MI_PAGE_LARGE) mi__epoch_stamp(page);
   uint32_t n = 0;
   /* A list that is longer than what is in use went through a block twice. */
   enum mi__fault fault = MI_FAULT_NONE;
@@ -269,18 +292,20 @@ static bool collect(struct mi_theap_s *theap, bool slots, const struct mi_thread
       put_ready_back(theap, bin);
       if (!collect_queue(theap, b, &b->full, parked)) return false;
       if (!collect_queue(theap, b, &b->avail, parked)) return false;
+      if (!collect_queue(theap, b, &theap->hollow[bin], parked)) return false;
     }
     if (slots) mi__slot_empty(theap, b);
   }
   return true;
 }
 
-void mi__theap_collect(struct mi_theap_s *theap, bool slots) { (void)collect(theap, slots, NULL); }
+void mi__theap_collect(struct mi_theap_s *theap, bool slots) {
+  (void)collect(theap, slots, NULL);
+  if (slots) mi__theap_drop_floor(theap);
+}
 
-bool mi__theap_sweep(struct mi_theap_s *theap) {
-  bool whole = collect(theap, true, mi__theap_thread(theap));
-  mi__theap_merge_counters(theap);
-  return whole;
+bool mi__theap_collect_slots(struct mi_theap_s *theap, const struct mi_thread *parked) {
+  return collect(theap, true, parked);
 }
 
 /* All blocks of the bin are lost. */
@@ -299,11 +324,12 @@ static void drop_current(struct mi_theap_s *theap, unsigned bin) {
 
 static void send_page(struct mi_theap_s *theap, struct mi_page *page, enum mi__fate fate) {
   struct mi_heap_s *heap = mi__theap_heap(theap);
-  bool broken = mi__page_flag(page, MI_PAGE_BROKEN); /* reported already */
   if (fate == MI_FATE_DESTROY) {
     give_back_owned(page);
     return;
   }
+  if (page->kind == MI_PAGE_LARGE) mi__page_drop_floor(theap, page);
+  bool broken = mi__page_flag(page, MI_PAGE_BROKEN); /* reported already */
   if (fate == MI_FATE_MOVE) mi__page_move(heap, page);
   if (!mi__page_abandon(page) && !broken) mi__faults_note(&theap->faults, page);
 }
@@ -324,7 +350,8 @@ void mi__theap_empty(struct mi_theap_s *theap, enum mi__fate fate) {
     else put_ready_back(theap, bin);
     mi__slot_empty(theap, b);
     struct mi_page *page;
-    while ((page = b->full.head) != NULL || (page = b->avail.head) != NULL) {
+    while ((page = b->full.head) != NULL || (page = b->avail.head) != NULL ||
+           (page = theap->hollow[bin].head) != NULL) {
       page_leaves(b, page);
       send_page(theap, page, fate);
     }
@@ -339,6 +366,10 @@ void mi__theap_check(struct mi_theap_s *theap) {
     uint32_t n = 0, n_full = 0;
     for (struct mi_page *p = b->avail.head; p != NULL; p = p->next, n++) mi__page_check(p);
     for (struct mi_page *p = b->full.head; p != NULL; p = p->next, n++, n_full++) mi__page_check(p);
+    for (struct mi_page *p = theap->hollow[bin].head; p != NULL; p = p->next, n++) {
+      mi__page_check(p);
+      mi__assert(mi__page_is_hollow(p) && mi__page_flag(p, MI_PAGE_HOLLOW));
+    }
     n += b->current != NULL;
     mi__assert(n == b->n_pages && n_full == b->n_full);
     mi__assert(b->current == NULL || b->current->push == &theap->ready[bin]);

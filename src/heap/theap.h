@@ -45,9 +45,9 @@ void mi__page_move(struct mi_heap_s *from, struct mi_page *page);
 /* Put the ready lists back, take in what others freed, give back empty pages. slots: also those
  * kept for reuse. */
 void mi__theap_collect(struct mi_theap_s *theap, bool slots);
-/* The same with the slots, and the counters merged, for who has claimed the park of the theap's
- * thread (park.h). False: it left early, for it is waited for. */
-bool mi__theap_sweep(struct mi_theap_s *theap);
+/* The same with the slots; parked: for who has claimed the park of the theap's thread (park.h).
+ * False: it left early, for it is waited for. */
+bool mi__theap_collect_slots(struct mi_theap_s *theap, const struct mi_thread *parked);
 /* Every page of the theap leaves it: the theap is as new. */
 void mi__theap_empty(struct mi_theap_s *theap, enum mi__fate fate);
 /* PAGE and list invariants of all pages; debug build. */

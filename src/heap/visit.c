@@ -3,10 +3,10 @@
 #include "base/track.h"
 #include "heap/theap.h"
 #include "heap/thread.h"
+#include "page/holes.h"
 
 struct mi__lock mi__visit_lock = MI_LOCK_INIT(MI_LOCK_VISIT);
 
-#define MAX_BLOCKS (MI_SLICE_SIZE / 8) /* of a small page of the smallest size */
 /* How often the lists are read anew when the page changes hands meanwhile: each time takes a free
  * that claims the page. */
 #define MAX_TRIES 8
@@ -35,7 +35,7 @@ static void unpin(struct mi_page *page, struct mi__arenas *arenas) {
 
 struct map {
   const struct mi_page *page;
-  uint64_t free[MAX_BLOCKS / 64]; /* a bit for each block on a list */
+  uint64_t free[MI_PAGE_MAX_BLOCKS / 64]; /* a bit for each block on a list */
   uint32_t n_free;
 };
 
@@ -52,9 +52,11 @@ __attribute__((no_sanitize("thread"))) static void mark_list(struct map *map,
   }
 }
 
-/* The page's lists, ours and foreign. Unsynchronised reads of the owner's words: see visit.h. */
-__attribute__((no_sanitize("thread"))) static void mark_lists(struct map *map) {
+/* The page's lists, ours and foreign, and holes. Unsynchronised reads of the owner's words: see
+ * visit.h. Under the lock no sweep is making the list anew, or moving blocks from it to holes. */
+__attribute__((no_sanitize("thread"))) static void mark_locked(struct map *map) {
   const struct mi_page *page = map->page;
+  map->n_free += mi__holes_mark(page, map->free);
   for (int i = 0; i < MAX_TRIES; i++) {
     uint64_t before = mi__load(&page->xremote, acquire);
     mark_list(map, (const struct mi_block *)(uintptr_t)(before & MI_REMOTE_LIST));
@@ -69,6 +71,12 @@ __attribute__((no_sanitize("thread"))) static void mark_lists(struct map *map) {
       return;
     }
   }
+}
+
+static void mark_lists(struct map *map) {
+  mi__lock_acquire(mi__holes_lock(map->page));
+  mark_locked(map);
+  mi__lock_release(mi__holes_lock(map->page));
 }
 
 /* ---- a page ---- */
@@ -104,7 +112,7 @@ static bool show_blocks(const struct mi__visit *visit, const mi_heap_area_t *are
 
 __attribute__((no_sanitize("thread"))) static uint32_t formed(const struct mi_page *page) {
   /* volatile: else the compiler may have the caller load it, which the sanitizer does look at. */
-  return *(const volatile uint32_t *)&page->n_formed;
+  return *(const volatile uint32_t *)&page->n_formed + mi__page_n_holes(page);
 }
 
 static bool show_page(const struct mi__visit *visit, struct mi_page *page) {

@@ -7,6 +7,7 @@
 #include "heap/park.h"
 #include "heap/process.h"
 #include "heap/thread.h"
+#include "heap/thread_sweep.h"
 #include "idle/sweep.h"
 #include "os/os.h"
 #include "rt/counter.h"
@@ -22,6 +23,13 @@ static int64_t given_back(void) {
   return mi__load(&mi__counters.purged, relaxed);
 }
 
+static int64_t holes_made(void) {
+  return mi__load(&mi__hole_counters.purged_bytes_total, relaxed) +
+         mi__load(&mi__hole_counters.unformed_bytes_total, relaxed);
+}
+
+static bool is_forced(uint32_t number) { return number % 2 != 0; } /* collect.h */
+
 static void purge_sets(bool force) {
   struct mi__arenas *set = mi__arenas_each(NULL);
   for (; set != NULL; set = mi__arenas_each(set)) {
@@ -33,7 +41,7 @@ static void purge_sets(bool force) {
 static void sweep_caller(struct mi_thread *self, bool force) {
   if (self == NULL) return;
   mi__deferred_free(self, force);
-  mi__sweep_own(self);
+  (void)mi__thread_sweep(self, force ? MI_SWEEP_FORCE : MI_SWEEP_OWN, NULL);
   mi__theap_report(&self->main);
 }
 
@@ -47,7 +55,7 @@ static size_t sweep_or_ask(const struct mi_thread *self, uint32_t number) {
   struct mi_thread *thread = mi__thread_each(NULL);
   for (; thread != NULL; thread = mi__thread_each(thread)) {
     if (!is_other(thread, self)) continue;
-    if (!mi__sweep_parked(thread)) mi__request_set(thread, number);
+    if (!mi__sweep_parked(thread, is_forced(number))) mi__request_set(thread, number);
     n++;
   }
   return n;
@@ -59,7 +67,7 @@ static size_t count_pending(const struct mi_thread *self, uint32_t number) {
   struct mi_thread *thread = mi__thread_each(NULL);
   for (; thread != NULL; thread = mi__thread_each(thread)) {
     if (!is_other(thread, self) || mi__load(&thread->xrequest, relaxed) != number) continue;
-    if (!mi__sweep_parked(thread)) n++;
+    if (!mi__sweep_parked(thread, is_forced(number))) n++;
     else mi__request_take_back(thread, number);
   }
   return n;
@@ -81,19 +89,22 @@ int mi__purge_all(bool force, size_t wait_ms, mi_purge_all_report_t *report) {
   *report = (mi_purge_all_report_t){0};
   mi__process_init();
   if (mi__exchange(&busy, true, acquire)) return MI_PURGE_BUSY;
-  static uint32_t number; /* of who is not busy */
-  if (++number == 0) ++number;
+  static uint32_t n_calls; /* of who is not busy */
+  if (++n_calls >= UINT32_MAX / 2) n_calls = 1;
+  uint32_t number = 2 * n_calls + force;
   mi__track_begin();
   struct mi_thread *self = mi__thread_self(false);
-  int64_t before = given_back();
+  int64_t before = given_back(), holes_before = holes_made();
   purge_sets(force);
   sweep_caller(self, force);
   mi__shared_collect();
+  mi__sweep_all_pools();
   const struct mi_thread *caller = mi__thread_data();
   size_t n_others = sweep_or_ask(caller, number);
   size_t n_pending = wait_for_others(caller, number, wait_ms);
   purge_sets(force);
   report->arena_bytes = (size_t)(given_back() - before);
+  report->hole_bytes = (size_t)(holes_made() - holes_before);
   report->theaps_swept = n_others - n_pending + (self != NULL);
   report->theaps_pending = n_pending;
   report->theaps_orphaned = mi__thread_vanished();

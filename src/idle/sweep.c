@@ -6,6 +6,7 @@
 #include "heap/teardown.h"
 #include "heap/theap.h"
 #include "heap/thread.h"
+#include "heap/thread_sweep.h"
 #include "os/os.h"
 #include "rt/alarm.h"
 
@@ -16,19 +17,18 @@
 
 /* ---- parks ---- */
 
-static void sweep_other(struct mi_theap_s *theap) { (void)mi__theap_sweep(theap); }
-
-bool mi__sweep_parked(struct mi_thread *thread) {
+bool mi__sweep_parked(struct mi_thread *thread, bool force) {
   mi__lock_acquire(&mi__sweep_lock);
   bool claimed = mi__park_claim(thread), whole = false;
   if (claimed) {
-    whole = mi__theap_sweep(&thread->main);
-    if (thread->has_theaps) mi__thread_each_theap(thread, sweep_other);
-    whole = whole && !mi__park_must_leave(thread);
+    uint64_t again_ms;
+    whole = mi__thread_sweep(thread, MI_SWEEP_PARKED | (force ? MI_SWEEP_FORCE : 0), &again_ms) &&
+            !mi__park_must_leave(thread);
     struct mi__arenas *arenas = mi__heap_arenas(mi__theap_heap(&thread->main));
-    mi__store(&thread->xswept_ms, mi__os_clock_ms(), relaxed);
     mi__park_leave(thread);
     mi__arenas_bring_forward(arenas);
+    /* PARK-3: behind what makes it PARKED. Where it came back meanwhile this is dropped. */
+    if (again_ms != 0) mi__park_make_due(thread, again_ms);
   }
   mi__lock_release(&mi__sweep_lock);
   return whole;
@@ -39,7 +39,7 @@ static void look_at_park(struct mi_thread *thread, uint64_t now) {
   uint64_t due = mi__load(&thread->xsweep_due, relaxed);
   if (due == 0 || due > now) return;
   (void)mi__exchange(&thread->xsweep_due, 0, seq_cst);
-  if (mi__sweep_parked(thread) || MI_BAD_PURGE == 4) return;
+  if (mi__sweep_parked(thread, false) || MI_BAD_PURGE == 4) return;
   /* It came back, or is about to: its next park is made due by itself. Or a fork was waiting. */
   uint32_t state = mi__load(&thread->xpark, seq_cst);
   if (state != MI_PARK_RUNNING && (state & MI_PARK_BACK) == 0)

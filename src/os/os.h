@@ -55,6 +55,16 @@ bool mi__os_decommit(void *start, size_t size, bool *needs_commit);
 /* Give the contents back but keep the memory usable. lazy: MADV_FREE where there is one (contents
  * are then undefined), else MADV_DONTNEED (reads as zero afterwards). */
 bool mi__os_discard(void *start, size_t size, bool lazy);
+/* The same for several ranges at once, not lazily: where the system has a call for that, in one,
+ * which saves all but one of the flushes of address translations. */
+struct mi__os_range {
+  char *start;
+  size_t size;
+  bool done; /* out: its contents are given up */
+};
+void mi__os_discard_ranges(struct mi__os_range *ranges, unsigned n);
+/* Is there such a call, and may this process make it? */
+bool mi__os_discards_at_once(void);
 /* Forbid or allow all access. */
 bool mi__os_protect(void *start, size_t size, bool no_access);
 /* Grow or shrink a whole mapping made by mi__os_map; may move it (by whole pages of the page

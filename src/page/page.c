@@ -2,6 +2,7 @@
 #include "page/page.h"
 #include "base/track.h"
 #include "os/os.h"
+#include "page/holes.h"
 #include "page/remote.h"
 #include <string.h>
 
@@ -51,8 +52,9 @@ static struct mi_page *init_record(const struct mi__span *span, struct mi_heap_s
   mi__store(&page->heap, heap, relaxed);
   page->push = &page->free;
   mi__store(&page->flags,
-            (uint8_t)((span->zero ? MI_PAGE_ZERO : 0) | (span->pinned ? MI_PAGE_PINNED : 0) |
-                      (span->in_parts ? MI_PAGE_IN_PARTS : 0)),
+            (uint16_t)((span->zero ? MI_PAGE_ZERO : 0) |
+                       (span->pinned || span->has_commit_fun ? MI_PAGE_PINNED : 0) |
+                       (span->in_parts ? MI_PAGE_IN_PARTS : 0)),
             relaxed);
   mi__track_hide(span->start, span->n_slices * MI_SLICE_SIZE);
   mi__track_hide(&page->start, sizeof page->start);
@@ -109,7 +111,7 @@ static void clear_record(struct mi_page *page) {
   mi__store(&page->flags, 0, relaxed);
   page->push = NULL;
   page->free = NULL;
-  page->until = page->held = 0;
+  page->until = page->held = page->swept = 0;
   page->block_size = 0;
   page->start = NULL;
   page->next = page->prev = NULL;
@@ -117,8 +119,7 @@ static void clear_record(struct mi_page *page) {
   page->n_formed = page->n_blocks = page->n_slices = page->arena = page->first = 0;
   page->bin = page->kind = page->list = 0;
   mi__store(&page->n_counted, 0, relaxed);
-  page->fault = page->reserved8 = 0;
-  page->reserved[0] = page->reserved[1] = 0;
+  page->fault = 0;
 }
 
 void mi__page_forget_huge(struct mi_page *page) {
@@ -134,6 +135,8 @@ void mi__page_delete(struct mi__arenas *arenas, struct mi_page *page) {
   if (page->kind == MI_PAGE_HUGE) {
     mi__page_forget_huge(page);
   } else {
+    mi__holes_end(page);
+    if (n_slices > 1) mi__page_more(page)->epoch = 0;
     for (size_t i = 1; i < n_slices; i++) clear_inner(page + i);
     clear_record(page);
   }
@@ -143,10 +146,11 @@ void mi__page_delete(struct mi__arenas *arenas, struct mi_page *page) {
 /* Blocks that the next step may form: up to the end of the page, or to `first` once the index has
  * wrapped. */
 static uint32_t formable_run(const struct mi_page *page, uint32_t *index) {
-  uint32_t i = page->first + page->n_formed;
+  uint32_t reached = mi__page_n_reached(page);
+  uint32_t i = page->first + reached;
   if (i >= page->n_blocks) i -= page->n_blocks;
   *index = i;
-  uint32_t left = page->n_blocks - page->n_formed;
+  uint32_t left = page->n_blocks - reached;
   return left < page->n_blocks - i ? left : page->n_blocks - i;
 }
 
@@ -165,9 +169,11 @@ uint32_t mi__page_form(struct mi_page *page, size_t min_bytes) {
   if (page->n_formed == 0) min_bytes = mi__min(min_bytes, 4096 - ((uintptr_t)at & 4095));
   uint32_t n = (uint32_t)mi__div_up(min_bytes, size);
   if (n > run) n = run;
-  if (mi__unlikely(mi__page_flag(page, MI_PAGE_IN_PARTS)) &&
-      !mi__span_commit(page->arena, at, at + n * size))
-    return 0;
+  if (mi__unlikely(mi__page_flag(page, MI_PAGE_IN_PARTS | MI_PAGE_TAIL_GONE))) {
+    if (mi__page_flag(page, MI_PAGE_IN_PARTS) && !mi__span_commit(page->arena, at, at + n * size))
+      return 0;
+    mi__holes_before_form(page, at, n * size);
+  }
   struct mi_block *block = (struct mi_block *)(void *)at;
   page->free = block;
   uint32_t left = n - 1;
@@ -222,27 +228,30 @@ enum mi__fault mi__page_free_fault(const struct mi_page *page) {
   return fault_at(last, block, n < max, MI_FAULT_FREE);
 }
 
-bool mi__page_is_whole(const struct mi_page *page) {
-  /* One bit per block: a small page has at most 8192 blocks of 8 bytes. */
-  uint64_t seen[MI_SLICE_SIZE / 8 / 64];
-  size_t words = (page->n_blocks + 63) / 64;
-  memset(seen, 0, words * sizeof seen[0]);
+bool mi__page_mark_free(const struct mi_page *page, uint64_t *bits, uint32_t *n) {
+  memset(bits, 0, (page->n_blocks + 63) / 64 * sizeof *bits);
   /* Multiplication by the rounded-up reciprocal gives the exact index of every block start: the
    * error is below one, since an offset in a page is below 2^32 / 2^10 and the reciprocal is off by
    * less than 1. What is no block start does not multiply back. */
   uint64_t reciprocal = ((uint64_t)1 << 32) / page->block_size + 1;
-  uint32_t n = 0;
+  *n = 0;
   for (const struct mi_block *b = page->free; b != NULL; b = b->next) {
     uintptr_t offset = (uintptr_t)((const char *)b - page->start);
     if (offset >= page->n_slices * MI_SLICE_SIZE) return false;
     uint32_t index = (uint32_t)((offset * reciprocal) >> 32);
     if (index >= page->n_blocks || (size_t)index * page->block_size != offset) return false;
     uint64_t bit = (uint64_t)1 << (index % 64);
-    if (seen[index / 64] & bit) return false;
-    seen[index / 64] |= bit;
-    n++;
+    if (bits[index / 64] & bit) return false;
+    bits[index / 64] |= bit;
+    ++*n;
   }
-  return n == page->n_formed;
+  return mi__page_n_holes(page) == 0 || !mi__holes_overlap(page, bits);
+}
+
+bool mi__page_is_whole(const struct mi_page *page) {
+  uint64_t bits[MI_PAGE_MAX_BLOCKS / 64];
+  uint32_t n;
+  return mi__page_mark_free(page, bits, &n) && n == page->n_formed;
 }
 
 void mi__page_set_fault(struct mi_page *page, enum mi__fault fault) {
@@ -252,6 +261,7 @@ void mi__page_set_fault(struct mi_page *page, enum mi__fault fault) {
 
 void mi__page_mark_broken(struct mi_page *page, enum mi__fault fault) {
   mi__page_set_fault(page, fault);
+  mi__holes_end(page);
   page->free = NULL;
   page->n_formed = page->n_blocks;
   mi__page_set_used(page, UINT32_MAX / 2); /* out of reach of any number of frees */
@@ -276,6 +286,6 @@ void mi__page_check(const struct mi_page *page) {
     mi__assert(n < page->n_blocks);
   }
   mi__assert(mi__page_used(page) + n == page->n_formed);
-  mi__assert(page->n_formed <= page->n_blocks);
+  mi__assert(mi__page_n_reached(page) <= page->n_blocks);
   mi__assert(page->push == &page->free);
 }

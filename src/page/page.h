@@ -18,7 +18,8 @@
  * Invariants (mi__page_check walks them in the debug build):
  *   PAGE-1  used + |free| = n_formed at every quiet point of an owned page; blocks on a ready
  *           list, in a run and on xremote
- *           count as used.
+ *           count as used. Blocks in holes (holes.h) count neither as used nor as formed: a page
+ *           with holes looks like one that has blocks to form.
  *   PAGE-2  used = until + held. A full page has until = 1, so that the first free into it takes
  *           the slow path.
  *   PAGE-3  push is a ready list only while the page is the current one of its bin; then all that
@@ -43,7 +44,7 @@ struct mi_block { struct mi_block *next; };
 
 enum mi__page_kind { MI_PAGE_NONE, MI_PAGE_SMALL, MI_PAGE_MEDIUM, MI_PAGE_LARGE, MI_PAGE_HUGE };
 /* On which list of its theap, or its heap, a page is. Written by its owner. */
-enum mi__page_list { MI_LIST_NONE, MI_LIST_AVAIL, MI_LIST_FULL, MI_LIST_POOL,
+enum mi__page_list { MI_LIST_NONE, MI_LIST_AVAIL, MI_LIST_FULL, MI_LIST_HOLLOW, MI_LIST_POOL,
                      /* see heap/pool.c: of a huge page; linked in a pool, for nobody to take */
                      MI_LIST_MOVING, MI_LIST_BROKEN };
 enum mi__page_flags {
@@ -51,10 +52,14 @@ enum mi__page_flags {
   MI_PAGE_ZERO = 2,     /* blocks that were never formed read as zeros */
   /* its lists did not add up (double free): reported once, kept, never released */
   MI_PAGE_BROKEN = 4,
-  MI_PAGE_PINNED = 8,   /* huge OS pages: never purged */
+  /* no holes: huge OS pages, which are never purged, and memory with a commit function */
+  MI_PAGE_PINNED = 8,
   MI_PAGE_OLD = 16,     /* in the empty-page slot since before the last look */
   MI_PAGE_IN_PARTS = 32, /* its memory is committed as blocks are formed */
-  MI_PAGE_DRAINS = 64,   /* of a deleted heap's exclusive arena: nothing is allocated there again */
+  /* on its theap's list of pages whose free blocks are all in holes */
+  MI_PAGE_HOLLOW = 64,
+  MI_PAGE_TAIL_GONE = 128, /* some of what was never formed was given back (holes.h) */
+  MI_PAGE_DRAINS = 256,  /* of a deleted heap's exclusive arena: nothing is allocated there again */
 };
 
 /* What is wrong with the free blocks of a broken page: a link that was overwritten, in which list;
@@ -74,33 +79,55 @@ struct mi_page {
   /* where a free puts its block: the ready list that this page feeds, or `free` */
   struct mi_block **push;
   struct mi_block *free;  /* free blocks, pushed by the owner */
+  size_t block_size;      /* bytes; huge: of the whole block */
   /* local frees until the slow path must look: used, or 1 where the page is full */
   uint32_t until;
-  uint32_t held;          /* used - until */
-  size_t block_size;      /* bytes; huge: of the whole block */
+  uint16_t held;          /* used - until */
+  /* used + 1 when a sweep left it, 0 when it has been current since: equal means unchanged, for
+   * frees alone make `used` less. Beside `held`, so that one store clears both. */
+  uint16_t swept;
   char *start;            /* first block */
   struct mi_page *next;   /* of its theap's or its pool's list */
   struct mi_page *prev;
   /* line 2 */
-  _Atomic(uint64_t) xremote; /* see remote.h */
+  _Atomic(uint64_t) xremote mi__aligned(MI_CACHE_LINE); /* see remote.h */
   /* x: changes once, when its heap is deleted */
   _Atomic(struct mi_heap_s *) heap;
   /* owner's theap; of an abandoned page: whose it was (never followed by others) */
   _Atomic(struct mi_theap_s *) theap;
-  uint32_t n_formed;         /* blocks ever formed, from index `first` upward, wrapping */
+  /* blocks ever formed, from index `first` upward, wrapping, less those in holes */
+  uint32_t n_formed;
   uint32_t n_blocks;         /* room */
   uint32_t n_slices;
   uint32_t arena;            /* as in struct mi__span */
   /* index of the block formed first; huge: slice of the returned pointer */
   uint32_t first;
-  uint8_t bin, kind, list;
-  _Atomic(uint8_t) flags;
+  uint8_t bin, kind;
+  _Atomic(uint16_t) flags;
   _Atomic(uint32_t) n_counted; /* blocks of it that the statistics count as live */
   uint16_t n_pins;           /* visits that look at the page; under the lock of heap/visit.c */
   uint8_t fault;             /* enum mi__fault; of a broken page */
-  uint8_t reserved8;         /* for holes: bitmap, epoch, counts */
-  uint32_t reserved[2];
+  uint8_t list;
+  uint32_t reserved;
+  _Atomic(uint16_t) n_holes; /* x: blocks in holes; written under the lock of holes.h, read by all */
+  _Atomic(uint16_t) holes;   /* of a page of one slice: a bit for each unit, see holes.h */
 };
+/* The record of an inner slice. That of a page's second slice has besides what the page's own has
+ * no room for. */
+struct mi__page_inner {
+  _Atomic(uintptr_t) owner; /* MI_OWNER_INNER */
+  uint32_t epoch;           /* of a large page: see heap/epoch.h */
+  uint32_t kept;            /* of a large page: bytes of it that the floor counts (holes.h) */
+#if UINTPTR_MAX > UINT32_MAX
+  void *unused;
+#endif
+  size_t block_size;        /* distance to the page's record in bytes */
+  _Atomic(uint64_t) holes[4]; /* a bit for each unit, see holes.h */
+};
+_Static_assert(offsetof(struct mi__page_inner, block_size) == offsetof(struct mi_page, block_size),
+               "free reads the distance where the block size is");
+_Static_assert(sizeof(struct mi__page_inner) <= offsetof(struct mi_page, xremote),
+               "line 2 of an inner record stays zero");
 _Static_assert(sizeof(void *) != 8 || sizeof(struct mi_page) == MI_RECORD_SIZE,
                "a record is two cache lines");
 _Static_assert(sizeof(struct mi_page) <= MI_RECORD_SIZE, "a record is two cache lines");
@@ -118,15 +145,32 @@ mi__inline void mi__page_set_used(struct mi_page *page, uint32_t used) {
   page->until = used;
   page->held = 0;
 }
+/* In holes too. */
 mi__inline bool mi__page_has_room(const struct mi_page *page) {
   return page->free != NULL || page->n_formed < page->n_blocks;
+}
+mi__inline uint32_t mi__page_n_holes(const struct mi_page *page) {
+  return mi__load(&page->n_holes, relaxed);
+}
+/* Blocks ever formed: those from index `first` up, wrapping, have been handed out. */
+mi__inline uint32_t mi__page_n_reached(const struct mi_page *page) {
+  return page->n_formed + mi__page_n_holes(page);
+}
+/* All that is free is in holes. */
+mi__inline bool mi__page_is_hollow(const struct mi_page *page) {
+  return page->free == NULL && page->n_formed < page->n_blocks &&
+         mi__page_n_reached(page) == page->n_blocks;
+}
+/* What a page's own record has no room for; the page has more than one slice. */
+mi__inline struct mi__page_inner *mi__page_more(const struct mi_page *page) {
+  return (struct mi__page_inner *)(uintptr_t)(page + 1);
 }
 mi__inline bool mi__page_flag(const struct mi_page *page, unsigned flag) {
   return (mi__load(&page->flags, relaxed) & flag) != 0;
 }
 mi__inline void mi__page_set_flag(struct mi_page *page, unsigned flag, bool on) {
   unsigned flags = mi__load(&page->flags, relaxed);
-  mi__store(&page->flags, (uint8_t)(on ? flags | flag : flags & ~flag), relaxed);
+  mi__store(&page->flags, (uint16_t)(on ? flags | flag : flags & ~flag), relaxed);
 }
 
 enum mi__page_kind mi__page_kind_of_bin(unsigned bin);
@@ -155,7 +199,7 @@ uint32_t mi__page_form(struct mi_page *page, size_t min_bytes);
 mi__inline void mi__page_begin_current(struct mi_page *page, struct mi_block **ready) {
   page->push = ready;
   page->until = MI_UNTIL_CURRENT;
-  page->held = 0;
+  page->held = page->swept = 0;
 }
 mi__inline void mi__page_end_current(struct mi_page *page) {
   page->push = &page->free;
@@ -176,6 +220,11 @@ enum mi__fault mi__page_put_back(struct mi_page *page, struct mi_block *list, ui
                                  enum mi__fault kind, uint32_t *n);
 /* The same question about `free` of a page that is not current; reads each free block. */
 enum mi__fault mi__page_free_fault(const struct mi_page *page);
+/* Note each block of `free` in a bitmap of the page's blocks, MI_PAGE_MAX_BLOCKS bits, which is
+ * cleared first. *n: how many there are. False: a link leads out of the page, into a block, or to a
+ * block that is there already or in a hole. */
+#define MI_PAGE_MAX_BLOCKS (MI_SLICE_SIZE / 8) /* a small page of the smallest size */
+bool mi__page_mark_free(const struct mi_page *page, uint64_t *bits, uint32_t *n);
 /* Is every formed block on `free`, once each? The last check before an empty page is given away. */
 bool mi__page_is_whole(const struct mi_page *page);
 /* A broken page is never empty and has nothing to give: its live blocks stay, and nothing of it is

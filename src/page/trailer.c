@@ -37,7 +37,7 @@ void mi__trailer_strike_all(const struct mi_page *page) {
   }
   if (mi__page_used(page) == 0) return;
   uint32_t index = page->first;
-  for (uint32_t i = 0; i < page->n_formed; i++, index++) {
+  for (uint32_t i = 0; i < mi__page_n_reached(page); i++, index++) {
     if (index == page->n_blocks) index = 0;
     strike_live(page, page->start + (size_t)index * page->block_size);
   }

@@ -2,6 +2,7 @@
 #include "rt/counter.h"
 
 struct mi__counters mi__counters;
+struct mi__hole_counters mi__hole_counters;
 
 void mi__gauge_raise_peak(struct mi__gauge *gauge, int64_t to) {
   int64_t peak = mi__load(&gauge->peak, relaxed);

@@ -29,6 +29,14 @@
   X(pages_unabandon_busy_wait)
 #define MI_COUNTER_BINS 74
 
+/* Of holes (page/holes.h): the first two, unformed_bytes and those of ineligible pages go up and
+ * down; the others count. */
+#define MI_HOLE_COUNTS(X) \
+  X(purged_bytes) X(purged_blocks) X(purged_bytes_total) X(discard_calls) X(reuse_calls) \
+  X(pages_freed) X(ineligible_pages) X(ineligible_bytes) X(ineligible_free_bytes) \
+  X(unformed_bytes) X(unformed_bytes_total) X(unformed_discard_calls) X(unformed_reuse_calls) \
+  X(pages_skipped) X(blocks_visited) X(full_sweeps)
+
 struct mi__gauge { _Atomic(int64_t) current, peak, total; };
 struct mi__counters {
 #define X(name) struct mi__gauge name;
@@ -39,6 +47,12 @@ struct mi__counters {
 #undef X
 };
 extern struct mi__counters mi__counters;
+struct mi__hole_counters {
+#define X(name) _Atomic(int64_t) name;
+  MI_HOLE_COUNTS(X)
+#undef X
+};
+extern struct mi__hole_counters mi__hole_counters;
 
 struct mi__heap_counters {
 #define X(name) struct mi__gauge name;

@@ -20,6 +20,7 @@ enum mi__lock_rank {
   MI_LOCK_THREADS,       /* heap/thread.c: list of all threads and the free thread data */
   MI_LOCK_VISIT,         /* heap/visit.c: how many visits look at a page */
   MI_LOCK_POOL,          /* heap/pool.h: one bin of a heap's abandoned pages */
+  MI_LOCK_HOLES,         /* page/holes.h: the holes of some pages */
   MI_LOCK_ARENA_RESERVE, /* arena/arena.c: one reservation of a new arena at a time */
   MI_LOCK_META,          /* arena/meta.c: memory of the library's own records */
   MI_LOCK_PURGE,         /* arena/purge.c: one purge pass at a time; takes no other lock */
