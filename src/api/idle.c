@@ -11,7 +11,6 @@
 #include "idle/purge_all.h"
 #include "idle/scavenger.h"
 #include "rt/alarm.h"
-#include "rt/counter.h"
 #include "rt/message.h"
 
 /* It is made where that was asked for; slow paths that cannot do it may have been the last ones. */
@@ -55,14 +54,6 @@ mi__export bool mi_on_thread_idle_pending(void) {
 }
 
 mi__export void mi_on_thread_idle_end(void) { mi__park_end(); }
-
-mi__export void mi_purge_holes_stats_get(mi_purge_holes_stats_t *stats) {
-  if (stats == NULL) return;
-  /* One counter may be ahead of another that other threads are just counting. */
-#define X(name) stats->name = (size_t)mi__max(mi__load(&mi__hole_counters.name, relaxed), 0);
-  MI_HOLE_COUNTS(X)
-#undef X
-}
 
 mi__export void mi_scavenger_stop(void) { mi__scavenger_stop(false); }
 

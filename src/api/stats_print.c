@@ -55,6 +55,30 @@ static void print_given_back(struct mi__sink sink, const mi_stats_t *s) {
   print_total(sink, "  reset calls", s->reset_calls.total, mi__text_count);
 }
 
+static void print_holes(struct mi__sink sink) {
+  mi_purge_holes_stats_t h;
+  mi_purge_holes_stats_get(&h);
+  mi__print(sink.out, sink.arg, "holes %53s\n", "now");
+  print_total(sink, "in holes", (int64_t)h.purged_bytes, mi__text_bytes);
+  print_total(sink, "  blocks", (int64_t)h.purged_blocks, mi__text_count);
+  print_total(sink, "given back of what was never formed", (int64_t)h.unformed_bytes,
+              mi__text_bytes);
+  print_total(sink, "pages that can have none", (int64_t)h.ineligible_pages, mi__text_count);
+  print_total(sink, "  free in them", (int64_t)h.ineligible_free_bytes, mi__text_bytes);
+  mi__print(sink.out, sink.arg, "%59s\n", "total");
+  print_total(sink, "put in holes", (int64_t)h.purged_bytes_total, mi__text_bytes);
+  print_total(sink, "  calls", (int64_t)h.discard_calls, mi__text_count);
+  print_total(sink, "holes taken into use again", (int64_t)h.reuse_calls, mi__text_count);
+  print_total(sink, "given back of what was never formed", (int64_t)h.unformed_bytes_total,
+              mi__text_bytes);
+  print_total(sink, "  calls", (int64_t)h.unformed_discard_calls, mi__text_count);
+  print_total(sink, "  taken into use", (int64_t)h.unformed_reuse_calls, mi__text_count);
+  print_total(sink, "pages freed with holes in them", (int64_t)h.pages_freed, mi__text_count);
+  print_total(sink, "free blocks looked at", (int64_t)h.blocks_visited, mi__text_count);
+  print_total(sink, "unchanged pages passed over", (int64_t)h.pages_skipped, mi__text_count);
+  print_total(sink, "sweeps that looked at all", (int64_t)h.full_sweeps, mi__text_count);
+}
+
 static void print_memory_events(struct mi__sink sink, const mi_stats_t *s) {
   print_total(sink, "mappings made", s->mmap_calls.total, mi__text_count);
   print_total(sink, "commit calls", s->commit_calls.total, mi__text_count);
@@ -101,6 +125,7 @@ static void print_subproc(struct mi__sink sink, struct mi_subproc *subproc) {
   mi__stats_of_subproc(subproc, &stats);
   print_memory(sink, &stats.s, true, true);
   if (is_main) print_given_back(sink, &stats.s);
+  if (is_main) print_holes(sink);
   print_events_head(sink);
   if (is_main) print_memory_events(sink, &stats.s);
   print_heap_events(sink, &stats.s);

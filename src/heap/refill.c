@@ -184,11 +184,14 @@ mi__inline struct mi_page *from_slot(struct mi_theap_s *theap, struct mi__theap_
 /* No page with room is left: one from elsewhere, attached. */
 static mi__noinline struct mi_page *page_from_elsewhere(struct mi_theap_s *theap, unsigned bin) {
   struct mi__theap_bin *b = &theap->bins[bin];
-  struct mi_page *page = full_with_remote(&b->full);
-  if (page == NULL) page = full_with_remote(&theap->hollow[bin]);
+  struct mi_page *page = NULL;
+  if (b->n_pages > 0) {
+    page = full_with_remote(&b->full);
+    if (page == NULL) page = full_with_remote(&theap->hollow[bin]);
+  }
   if (page == NULL) page = take_abandoned(theap, bin);
   if (page == NULL) page = from_slot(theap, b);
-  if (page == NULL) page = from_holes(theap, bin);
+  if (page == NULL && b->n_pages > 0) page = from_holes(theap, bin);
   return page != NULL ? page : fresh_page(theap, bin);
 }
 

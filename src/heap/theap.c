@@ -349,9 +349,10 @@ void mi__theap_empty(struct mi_theap_s *theap, enum mi__fate fate) {
     if (fate == MI_FATE_DESTROY) drop_current(theap, bin);
     else put_ready_back(theap, bin);
     mi__slot_empty(theap, b);
-    struct mi_page *page;
-    while ((page = b->full.head) != NULL || (page = b->avail.head) != NULL ||
-           (page = theap->hollow[bin].head) != NULL) {
+    while (b->n_pages > 0) {
+      struct mi_page *page = b->full.head;
+      if (page == NULL) page = b->avail.head;
+      if (page == NULL) page = theap->hollow[bin].head;
       page_leaves(b, page);
       send_page(theap, page, fate);
     }

@@ -140,6 +140,21 @@ static bool show_page(const struct mi__visit *visit, struct mi_page *page) {
   return !visit->blocks || broken || show_blocks(visit, &area, &map, n_formed);
 }
 
+size_t mi__visit_map(const struct mi_page *page, uint64_t *free, uint64_t *are_formed) {
+  struct map map = {.page = page};
+  mi__lock_acquire(mi__holes_lock(page));
+  uint32_t n = formed(page), index = page->first;
+  size_t bytes = mi__holes_bytes(page);
+  mark_locked(&map);
+  mi__lock_release(mi__holes_lock(page));
+  for (uint32_t i = 0; i < n; i++, index++) {
+    if (index >= page->n_blocks) index = 0;
+    are_formed[index / 64] |= (uint64_t)1 << index % 64;
+  }
+  for (uint32_t w = 0; w <= (page->n_blocks - 1) / 64; w++) free[w] = map.free[w] & are_formed[w];
+  return bytes;
+}
+
 static bool wanted(const struct mi__visit *visit, const struct mi_page *page) {
   if (mi__page_heap(page) != visit->heap) return false;
   if (visit->theap != NULL && mi__load(&page->theap, relaxed) != visit->theap) return false;

@@ -31,6 +31,9 @@ struct mi__visit {
 };
 /* False: the function returned false, and nothing is shown any more. */
 bool mi__visit(const struct mi__visit *visit);
+/* For the function that a visit calls, of the page that it is shown (not huge): set the bits of the
+ * blocks that are free, and of those that were ever formed. Returns the bytes in holes. */
+size_t mi__visit_map(const struct mi_page *page, uint64_t *free, uint64_t *formed);
 extern struct mi__lock mi__visit_lock; /* for the fork handlers */
 
 #endif

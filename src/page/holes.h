@@ -79,8 +79,14 @@ bool mi__holes_has_tail(const struct mi_page *page);
 bool mi__holes_bring_back(struct mi_page *page, size_t min_bytes);
 /* Blocks are about to be formed in this part of the tail. The page may be current. */
 void mi__holes_before_form(struct mi_page *page, const char *at, size_t size);
+void mi__holes_end_slow(struct mi_page *page);
 /* The page is about to go, or is broken: it has no holes any more, and no share of the floor. */
-void mi__holes_end(struct mi_page *page);
+mi__inline void mi__holes_end(struct mi_page *page) {
+  if (mi__unlikely(mi__page_n_holes(page) > 0 || mi__page_flag(page, MI_PAGE_TAIL_GONE) ||
+                   page->kind == MI_PAGE_LARGE)) {
+    mi__holes_end_slow(page);
+  }
+}
 
 /* Any thread that holds a block of the page: is this block in a hole? Live blocks never are. */
 bool mi__holes_has(const struct mi_page *page, const void *block);
@@ -89,6 +95,9 @@ bool mi__holes_overlap(const struct mi_page *page, const uint64_t *blocks);
 /* Set the bits of the blocks in holes; returns how many were not set before. Any thread, with the
  * lock. */
 uint32_t mi__holes_mark(const struct mi_page *page, uint64_t *blocks);
+
+/* Bytes of the page that are in holes, without its tail. Any thread, with the lock. */
+size_t mi__holes_bytes(const struct mi_page *page);
 
 /* ---- the floor: free memory of large pages that stays resident, over all threads ---- */
 extern _Atomic(int64_t) mi__holes_kept; /* bytes: sum of `kept` of all large pages */
