@@ -64,6 +64,11 @@ static inline unsigned mi_test_seconds(unsigned short_seconds, unsigned long_sec
   return mi_test_size() == MI_TEST_SHORT ? short_seconds : long_seconds;
 }
 
+/* How long a test waits for what another thread does by itself, in ms. It is done much sooner; but on a
+ * busy machine a process may get a small share of a processor for seconds, and the end of the wait is
+ * a failure. Less than the 30 s after which the background thread looks at everything, so a wake-up that is lost is seen. */
+#define MI_TEST_PATIENCE_MS 10000
+
 #ifndef CHECK
 #define CHECK(cond) \
   do { \

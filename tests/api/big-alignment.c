@@ -49,7 +49,7 @@ int main(void) {
 #endif
   }
   size_t after = mi_test_rss_kib();
-  for (int i = 0; i < 200 && after > before + 16384; i++) {
+  for (int i = 0; i < MI_TEST_PATIENCE_MS / 10 && after > before + 16384; i++) {
     usleep(10000);
     after = mi_test_rss_kib();
   }

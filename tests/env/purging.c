@@ -121,8 +121,8 @@ int main(int argc, char **argv) {
   check_schedule(ENV("MIMALLOC_PURGE_DELAY=100", ALONE), "here", "later gone\nforced gone\n");
   check_schedule(ENV("MIMALLOC_VERBOSE=0", ALONE), "here", "later gone\nforced gone\n");
   check_schedule(ENV("MIMALLOC_PURGE_DELAY=-1", ALONE), "here", "later here\nforced gone\n");
-  check_schedule(ENV("MIMALLOC_PURGE_DELAY=5000", ALONE), "here", "later here\nforced gone\n");
-  check_schedule(ENV("MIMALLOC_PURGE_DELAY=100", "MIMALLOC_ARENA_PURGE_MULT=50", ALONE), "here",
+  check_schedule(ENV("MIMALLOC_PURGE_DELAY=100000", ALONE), "here", "later here\nforced gone\n");
+  check_schedule(ENV("MIMALLOC_PURGE_DELAY=100", "MIMALLOC_ARENA_PURGE_MULT=1000", ALONE), "here",
                  "later here\nforced gone\n");
   check(ENV("MIMALLOC_PURGE_DELAY=10", ALONE), "pieces", "pieces gone\nall gone\n");
   check(ENV("MIMALLOC_MINIMAL_PURGE_SIZE=8M", "MIMALLOC_PURGE_DELAY=10", ALONE), "pieces",

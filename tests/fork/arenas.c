@@ -72,7 +72,7 @@ int main(void) {
     pid_t pid = fork();
     if (pid < 0) return MI_TEST_ERROR;
     if (pid == 0) {
-      alarm(30);
+      alarm(120);
       for (size_t i = 0; i < 3; i++) add(n + i);
       use();
       mi_collect(true);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Fork while threads begin and end: three makers start short threads without pause, each of which leaves blocks behind for
- * others to free; main forks all the time. Every child must be able to allocate, to start threads and to leave within 5 s. */
+ * others to free; main forks all the time. Every child must be able to allocate, to start threads and to leave: within 5 s where the machine has nothing else to do. */
 #include "fork/workload.h"
 
 enum { N_MAKERS = 3, N_LEFT = 24 };

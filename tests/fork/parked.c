@@ -21,7 +21,7 @@ int main(void) {
   pid_t pid = fork();
   CHECK(pid >= 0);
   if (pid == 0) {
-    alarm(20);
+    alarm(120);
     CHECK(mi_on_thread_idle_start());
     mi_on_thread_idle_end();
     CHECK(count_threads() == 2);

@@ -44,7 +44,7 @@ static void in_child(size_t round) {
   touch(p, 4 * BEHAVE_MiB);
   free(p);
   CHECK(mi_on_thread_idle_start());
-  EXPECT_PURGED(before + 4 * BEHAVE_MiB, 3000, "a park in a child is not swept");
+  EXPECT_PURGED(before + 4 * BEHAVE_MiB, "a park in a child is not swept");
   CHECK(look_at_tasks().n_scavengers == 1);
   mi_on_thread_idle_end();
 }
@@ -83,7 +83,7 @@ static void check_self_parked(void) {
     free(p);
     behave_sleep_ms(105); /* the thread was swept just before the fork, maybe */
     CHECK(mi_on_thread_idle_start());
-    EXPECT_PURGED(before + 4 * BEHAVE_MiB, 3000, "the child's next park is not swept");
+    EXPECT_PURGED(before + 4 * BEHAVE_MiB, "the child's next park is not swept");
     mi_on_thread_idle_end();
     free(malloc(100));
     exit(0);
@@ -107,7 +107,7 @@ static void check_memory(bool idle_point) {
     size_t resident = behave_resident();
     for (int i = 0; i < 400; i++) free(p[i]);
     if (idle_point) mi_on_thread_idle();
-    size_t now = wait_resident(resident - 80 * BEHAVE_MiB, 2000);
+    size_t now = wait_resident(resident - 80 * BEHAVE_MiB);
     if (now > resident - 80 * BEHAVE_MiB)
       FAIL("a child's memory stays: %zu of %zu KiB", now / 1024, resident / 1024);
     _exit(0);

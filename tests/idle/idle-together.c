@@ -60,6 +60,6 @@ int main(void) {
   mi_option_set(mi_option_scavenger, 0);
   run("by themselves", n, 0);
   mi_option_set(mi_option_scavenger, 1);
-  run("in the background", n, 1000);
+  run("in the background", n, MI_TEST_PATIENCE_MS);
   return 0;
 }

@@ -39,29 +39,44 @@ static inline int64_t committed(void) {
 
 static inline uint64_t now_ms(void) { return behave_now_ns() / 1000000; }
 
-/* Wait until so much was purged in all. False: not within `ms`. */
-static inline bool wait_purged(size_t total, unsigned ms) {
-  for (uint64_t end = now_ms() + ms; purged() < total; behave_sleep_ms(1)) {
+/* Bring all to rest: wait for the pass in progress, purge what was freed before. A pass that was asked
+ * for may still come, at any time: it purges what is freed from now on. So who wants to see that
+ * go reads the counter here, before the frees, and not between them and what is to purge them. */
+static inline size_t purged_at_rest(void) {
+  mi_collect(true);
+  return purged();
+}
+
+/* Wait until so much was purged in all. False: not within MI_TEST_PATIENCE_MS. */
+static inline bool wait_purged(size_t total) {
+  uint64_t end = now_ms() + MI_TEST_PATIENCE_MS;
+  for (; purged() < total; behave_sleep_ms(1)) {
     if (now_ms() > end) return purged() >= total;
   }
   return true;
 }
-#define EXPECT_PURGED(total, ms, ...)                                                            \
+#define EXPECT_PURGED(total, ...)                                                                \
   do {                                                                                           \
     size_t want_ = (total);                                                                      \
-    if (!wait_purged(want_, ms)) {                                                               \
-      behave_say("purged %zu KiB less than wanted", (want_ - purged()) / 1024);                  \
+    if (!wait_purged(want_)) {                                                                   \
+      behave_say("purged %zd KiB less than wanted", (ptrdiff_t)(want_ - purged()) / 1024);       \
       FAIL(__VA_ARGS__);                                                                         \
     }                                                                                            \
   } while (0)
 
-/* Wait until no more than so much is resident. Returns what is. */
-static inline size_t wait_resident(size_t bytes, unsigned ms) {
+/* Wait, as long as that, until no more than so much is resident. Returns what is. */
+static inline size_t wait_resident(size_t bytes) {
   size_t resident;
-  for (uint64_t end = now_ms() + ms; (resident = behave_resident()) > bytes; behave_sleep_ms(5)) {
+  uint64_t end = now_ms() + MI_TEST_PATIENCE_MS;
+  for (; (resident = behave_resident()) > bytes; behave_sleep_ms(5)) {
     if (now_ms() > end) break;
   }
   return resident;
+}
+static inline void expect_resident(size_t most, const char *what) {
+  size_t now = wait_resident(most);
+  if (now > most)
+    FAIL("%s: %zu KiB are resident, at most %zu KiB wanted", what, now / 1024, most / 1024);
 }
 
 /* ---- the background thread ---- */
@@ -134,11 +149,16 @@ static inline bool idle_is_override(void) {
   return s == NULL || strcmp(s, "0") != 0;
 }
 
+/* Wait until it has its name, which it gives itself. */
+static inline void wait_scavenger(void) {
+  for (int i = 0; i < MI_TEST_PATIENCE_MS && look_at_tasks().n_scavengers == 0; i++) usleep(1000);
+}
+
 static inline void idle_skip_without_parks(void) {
   free(malloc(16));
   if (!mi_on_thread_idle_start()) SKIP("there is no background thread");
   mi_on_thread_idle_end();
-  for (int i = 0; i < 2000 && look_at_tasks().n_scavengers == 0; i++) usleep(1000); /* its name */
+  wait_scavenger();
 }
 
 /* Run the program anew with `mode` and with these of MIMALLOC_ variables only (ended by NULL). */

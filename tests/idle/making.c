@@ -6,7 +6,7 @@
  * - A small program stays single-threaded: unshare(CLONE_NEWUSER) works after 8 MiB were freed.
  * - C12 purge-thread-cannot-start: thread creation fails once, or always. Burst 128 MiB alloc/free,
  *   then slow small traffic for 3 s. Right: no abort, no output; resident memory falls by >= 75% of
- *   the burst within 3 s of ordinary traffic (purge done by the calling threads).
+ *   the burst within 3 s of ordinary traffic (purge done by the calling threads; a busy machine gets longer).
  *
  * All threads are made through the function below, the background thread too. */
 #include "idle/idle.h"
@@ -64,7 +64,7 @@ static void stack_cache(void) {
   void *p[8];
   for (int i = 0; i < 8; i++) CHECK((p[i] = malloc(BEHAVE_MiB)) != NULL);
   for (int i = 0; i < 8; i++) free(p[i]); /* and here it is */
-  usleep(10000);
+  wait_scavenger();
   CHECK(look_at_tasks().n_scavengers == 1);
 }
 
@@ -138,7 +138,7 @@ static void thresholds(void) {
   touch(p, 24 * BEHAVE_MiB);
   size_t before = purged();
   free(p);
-  EXPECT_PURGED(before + 24 * BEHAVE_MiB, 2000, "what a single thread freed did not go");
+  EXPECT_PURGED(before + 24 * BEHAVE_MiB, "what a single thread freed did not go");
 }
 static void *free_much(void *arg) {
   void *p = malloc(3 * BEHAVE_MiB);
@@ -151,7 +151,7 @@ static void thresholds_threads(void) {
   free(malloc(100));
   size_t before = purged();
   in_thread(free_much, NULL);
-  EXPECT_PURGED(before + 3 * BEHAVE_MiB, 2000, "what a second thread freed did not go");
+  EXPECT_PURGED(before + 3 * BEHAVE_MiB, "what a second thread freed did not go");
 }
 
 /* Every way in which a program frees much asks for it, or nothing would go while the program then
@@ -199,7 +199,7 @@ static void one_way(const char *way) {
     step = 2;
     join(t);
   }
-  if (!wait_purged(want, 2000)) {
+  if (!wait_purged(want)) {
     FAIL("%s: only %zu MiB went, %d background threads", way, purged() >> 20,
          look_at_tasks().n_scavengers);
   }
@@ -220,7 +220,7 @@ static void refused(int times) {
   if (times < 0) CHECK(!parked && look_at_tasks().n_scavengers == 0);
   static void *slow[1024];
   size_t now = 0;
-  uint64_t end = now_ms() + 3000;
+  uint64_t end = now_ms() + MI_TEST_PATIENCE_MS;
   for (size_t i = 0; now_ms() < end; i++) {
     free(slow[i % 1024]);
     slow[i % 1024] = malloc(16 + i * 37 % 2000);

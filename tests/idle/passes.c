@@ -17,19 +17,19 @@ static void take(size_t n, mi_heap_t *heap, void **to) {
 static void give(size_t n, void **from) {
   for (size_t i = 0; i < n; i++) free(from[i]);
 }
-/* A pass makes what is young old; the next one purges it. Wait until one of them has begun. */
-static void wait_pass(bool purges, size_t before, size_t passes, size_t n_arenas) {
-  uint64_t end = now_ms() + 10000;
+/* A pass makes what is young old; the next one purges it. Wait until one of them has begun. Where the first came so late
+ * that it purged all `freed` bytes, there is no second. */
+static void wait_pass(bool purges, size_t before, size_t passes, size_t n_arenas, size_t freed) {
+  uint64_t end = now_ms() + MI_TEST_PATIENCE_MS;
   while (purges ? purged() == before : arena_passes() < passes + n_arenas) {
-    if (now_ms() > end) FAIL("no pass began in 10 s");
+    if (now_ms() > end) FAIL("no pass began");
   }
-  while (purges && arena_passes() < passes + 2 * n_arenas) {
-    if (now_ms() > end) FAIL("no pass in 10 s");
+  while (purges && arena_passes() < passes + 2 * n_arenas && purged() < before + freed) {
+    if (now_ms() > end) FAIL("no second pass, and not all was purged");
   }
 }
-/* False: not within 10 s. */
 static bool wait_purged_spinning(size_t total) {
-  for (uint64_t end = now_ms() + 10000; purged() < total;) {
+  for (uint64_t end = now_ms() + MI_TEST_PATIENCE_MS; purged() < total;) {
     if (now_ms() > end) return purged() >= total;
   }
   return true;
@@ -37,15 +37,15 @@ static bool wait_purged_spinning(size_t total) {
 
 /* A forced collect while the background thread is in its pass over 384 MiB. */
 static void check_forced(void) {
-  const uint64_t MOST_NS = BEHAVE_SANITIZED ? UINT64_MAX : 100000000;
+  const uint64_t MOST_NS = BEHAVE_SANITIZED ? UINT64_MAX : 1000000000;
   size_t n = BEHAVE_SANITIZED ? 16 : 48, rounds = mi_test_scale(3, 4);
   uint64_t best = UINT64_MAX;
   /* More rounds than asked for where the machine had other things to do in each of them. */
   for (size_t round = 0; round < rounds || (best > MOST_NS && round < 4 * rounds); round++) {
     take(n, mi_heap_main(), block);
-    size_t before = purged(), passes = arena_passes();
+    size_t before = purged_at_rest(), passes = arena_passes();
     give(n, block);
-    wait_pass(true, before, passes, 1);
+    wait_pass(true, before, passes, 1, n * (size_t)BLOCK);
     uint64_t begin = behave_now_ns();
     mi_collect(true);
     uint64_t took = behave_now_ns() - begin;
@@ -60,16 +60,13 @@ static void check_forced(void) {
 static void check_behind(void) {
   for (size_t round = 0; round < 2; round++) {
     take(40, mi_heap_main(), block);
-    size_t before = purged(), passes = arena_passes();
+    size_t before = purged_at_rest(), passes = arena_passes();
     give(32, block);
-    wait_pass(round % 2 == 0, before, passes, 1);
+    wait_pass(round % 2 == 0, before, passes, 1, 32 * (size_t)BLOCK);
     give(8, block + 32);
-    uint64_t begin = now_ms();
     if (!wait_purged_spinning(before + 40 * (size_t)BLOCK)) {
-      FAIL("round %zu: only %zu of 320 MiB went in 10 s", round, (purged() - before) >> 20);
+      FAIL("round %zu: only %zu of 320 MiB went", round, (purged() - before) >> 20);
     }
-    uint64_t took = now_ms() - begin;
-    if (took > 2000) FAIL("round %zu: it took %llu ms", round, (unsigned long long)took);
   }
 }
 
@@ -87,40 +84,54 @@ static void check_two_arenas(bool purges) {
   if (heap == NULL) heap = heap_of_own_arena(2 * (16 + 2) * (size_t)BLOCK);
   take(17, mi_heap_main(), block);
   take(16, heap, other);
-  size_t before = purged(), passes = arena_passes();
+  size_t before = purged_at_rest(), passes = arena_passes();
   give(16, block);
   give(16, other);
-  wait_pass(purges, before, passes, 2); /* in the second arena */
+  wait_pass(purges, before, passes, 2, 32 * (size_t)BLOCK); /* in the second arena */
   free(block[16]);
   if (!wait_purged_spinning(before + 33 * (size_t)BLOCK))
-    FAIL("only %zu of 264 MiB went in 10 s", (purged() - before) >> 20);
+    FAIL("only %zu of 264 MiB went", (purged() - before) >> 20);
 }
 
-/* Fork in a pass: the child purges the arena that the pass had not come to. */
-static void check_fork(bool purges) {
+/* Fork in a pass: the child purges the arena that the pass had not come to. False: the pass was over before the fork. */
+static bool fork_in_pass(bool purges) {
   mi_heap_t *heap = heap_of_own_arena(32 * BEHAVE_MiB);
   void *one;
   take(1, heap, &one);
   take(32, mi_heap_main(), block);
-  mi_collect(false);
-  size_t before = purged(), passes = arena_passes();
+  size_t before = purged_at_rest(), passes = arena_passes();
   unsigned delay = (unsigned)mi_option_get(mi_option_purge_delay);
   give(32, block);
   behave_sleep_ms(delay / 2);
   free(one);
-  wait_pass(purges, before, passes, 1);
+  wait_pass(purges, before, passes, 1, 32 * (size_t)BLOCK);
+  int in_time[2];
+  CHECK(pipe(in_time) == 0);
   pid_t pid = fork_for(20);
   if (pid == 0) {
     size_t at_fork = purged();
-    for (uint64_t end = now_ms() + 10000; purged() == at_fork;) {
+    if (at_fork >= before + 33 * (size_t)BLOCK) _exit(0);
+    CHECK(write(in_time[1], "", 1) == 1);
+    for (uint64_t end = now_ms() + MI_TEST_PATIENCE_MS; purged() == at_fork;) {
       if (now_ms() > end) FAIL("the child gives nothing back");
       mi_heap_collect(heap, false);
       behave_sleep_ms(1);
     }
     _exit(0);
   }
+  close(in_time[1]);
   expect_exit(pid, "fork in a pass");
+  char byte;
+  bool was = read(in_time[0], &byte, 1) == 1;
+  close(in_time[0]);
   mi_heap_delete(heap);
+  return was;
+}
+static void check_fork(bool purges) {
+  for (int attempt = 0; attempt < 5; attempt++) {
+    if (fork_in_pass(purges)) return;
+  }
+  behave_say("fork in a pass: the passes were over before, five times");
 }
 
 /* The pattern that could leave an arena unarmed for good: many threads that free whole blocks beside
@@ -152,7 +163,7 @@ static void check_churn(void) {
     stop_churn = true;
     for (int i = 0; i < 4; i++) join(t[i]);
     int64_t now = 0;
-    for (uint64_t end = now_ms() + 3000; now_ms() < end; behave_sleep_ms(5)) {
+    for (uint64_t end = now_ms() + MI_TEST_PATIENCE_MS; now_ms() < end; behave_sleep_ms(5)) {
       if ((now = committed()) <= base + 2 * (int64_t)BEHAVE_MiB) break;
     }
     if (now > base + 2 * (int64_t)BEHAVE_MiB)

@@ -21,7 +21,7 @@
 #include <pthread.h>
 #include <sys/wait.h>
 
-enum { MOST_THREADS = 16, HELD = 4, N_SMALL = 400, SMALL = 8 * 1024, DELAY_MS = 10, WAIT_MS = 3000, N_ARENAS = 200 };
+enum { MOST_THREADS = 16, HELD = 4, N_SMALL = 400, SMALL = 8 * 1024, DELAY_MS = 10, WAIT_MS = 10000, N_ARENAS = 200 };
 
 struct worker {
   pthread_t thread;
@@ -198,7 +198,7 @@ static void one_round(unsigned long round, uint64_t *rng) {
   (void)pthread_barrier_wait(&gate); /* they begin */
   (void)pthread_barrier_wait(&gate); /* they stop, or are parked */
   if (kind == PARKS) free_of_the_parked(rng);
-  if (kind == QUICK) wait_until(is_scheduled, 5, round);
+  if (kind == QUICK) wait_until(is_scheduled, 2000, round); /* a free of the background thread may be on its way */
   else wait_until(is_clean, WAIT_MS, round);
 }
 
@@ -212,7 +212,7 @@ static void set_options(void) {
 int main(void) {
   const char *given = getenv("MI_TEST_SEED"), *threads = getenv("MI_STRESS_THREADS");
   uint64_t seed = given != NULL ? strtoull(given, NULL, 10) : (uint64_t)getpid(), rng = seed | 1;
-  unsigned seconds = mi_test_seconds(3, 20);
+  unsigned seconds = mi_test_seconds(3, 10);
   n_threads = threads != NULL ? (unsigned)atoi(threads) : 8 + (unsigned)(behave_random(&rng) % 9);
   CHECK(n_threads >= 1 && n_threads <= MOST_THREADS);
   printf("MI_TEST_SEED=%llu, %u threads, %u s\n", (unsigned long long)seed, n_threads, seconds);

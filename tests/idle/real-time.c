@@ -2,7 +2,10 @@
 /* A thread of the real-time class (SCHED_FIFO) waits for the background thread, on the only processor
  * that both have: the end of a park, a forced collect during a pass, a fork. Nobody may wait by
  * spinning: the other would not run until the kernel takes the processor from the real-time class,
- * which it does for 50 ms in each second. */
+ * which it does for 50 ms in each second.
+ *
+ * On a busy machine the background thread gets its share of that processor only, so a few calls may be slow; where they
+ * spin, all are that meet it at work. */
 #include "idle/idle.h"
 #include <pthread.h>
 #include <sched.h>
@@ -26,10 +29,14 @@ static bool pin(void) {
 }
 
 static uint64_t began;
+static unsigned n_calls, n_slow;
 static void begin(void) { began = now_ms(); }
 static void end(const char *what) {
   uint64_t ms = now_ms() - began;
-  if (!BEHAVE_SANITIZED && ms > MOST_MS) FAIL("%s took %u ms", what, (unsigned)ms);
+  n_calls++;
+  if (ms <= MOST_MS) return;
+  behave_say("%s took %u ms", what, (unsigned)ms);
+  n_slow++;
 }
 
 static void check_park(int round) {
@@ -88,5 +95,6 @@ int main(void) {
     check_fork();
     if (i % 10 == 0) check_collect();
   }
+  if (!BEHAVE_SANITIZED && n_slow > n_calls / 20) FAIL("%u of %u calls were slow", n_slow, n_calls);
   return 0;
 }

@@ -16,17 +16,17 @@ program=$plain/idle/plain
 
 # ---- C13 ----
 if unshare -U true 2>/dev/null; then
-  limited 10 unshare -U true >out 2>&1 || fail "unshare -U true: exit code $?: $(cat out)"
-  limited 10 "$program" unshare >out 2>&1 || fail "unshare in a program: exit code $?: $(cat out)"
+  limited 100 unshare -U true >out 2>&1 || fail "unshare -U true: exit code $?: $(cat out)"
+  limited 100 "$program" unshare >out 2>&1 || fail "unshare in a program: exit code $?: $(cat out)"
 else
   echo "no user namespaces here: unshare is left out"
 fi
-limited 10 grep Threads /proc/self/status >out 2>&1 || fail "grep: exit code $?"
+limited 100 grep Threads /proc/self/status >out 2>&1 || fail "grep: exit code $?"
 [ "$(cut -f 2 out)" = 1 ] || fail "grep has more than one thread: $(cat out)"
-limited 10 sh -c true || fail "sh -c true: exit code $?"
+limited 100 sh -c true || fail "sh -c true: exit code $?"
 if command -v bash >/dev/null 2>&1; then
-  limited 10 bash -c true || fail "bash -c true: exit code $?"
-  limited 10 bash -c 'for i in {1..20000}; do :; done; grep Threads /proc/$$/status' >out || fail "bash: exit code $?"
+  limited 100 bash -c true || fail "bash -c true: exit code $?"
+  limited 100 bash -c 'for i in {1..20000}; do :; done; grep Threads /proc/$$/status' >out || fail "bash: exit code $?"
   [ "$(cut -f 2 out)" = 1 ] || fail "bash has more than one thread: $(cat out)"
 fi
 # strace itself must not run under the library.
@@ -44,7 +44,7 @@ fi
 # ---- D11 ----
 for n in 0 8; do
   without=$("$program" tiny $n) || fail "tiny $n without the library"
-  with=$(limited 20 "$program" tiny $n) || fail "tiny $n"
+  with=$(limited 100 "$program" tiny $n) || fail "tiny $n"
   [ "$without" -gt 0 ] || break # no smaps_rollup
   most=1024
   [ $n -eq 0 ] || most=2560
@@ -53,19 +53,19 @@ done
 
 # ---- D12 ----
 for delay in -1 10000; do
-  MIMALLOC_PURGE_DELAY=$delay limited 20 "$program" trim >out 2>&1 || fail "trim, delay $delay: exit code $?: $(cat out)"
+  MIMALLOC_PURGE_DELAY=$delay limited 100 "$program" trim >out 2>&1 || fail "trim, delay $delay: exit code $?: $(cat out)"
 done
 
 # ---- E05 ----
 if grep -q THP_enabled /proc/self/status; then
   was=$(grep THP_enabled /proc/self/status)
   for value in 0 1 2; do
-    MIMALLOC_ALLOW_THP=$value limited 10 grep THP_enabled /proc/self/status >out || fail "THP_enabled, $value"
+    MIMALLOC_ALLOW_THP=$value limited 100 grep THP_enabled /proc/self/status >out || fail "THP_enabled, $value"
     [ "$(cat out)" = "$was" ] || fail "allow_thp $value: $(cat out), $was without the library"
-    MIMALLOC_ALLOW_THP=$value limited 10 sh -c 'grep THP_enabled /proc/$$/status; LD_PRELOAD= grep THP_enabled /proc/self/status' >out ||
+    MIMALLOC_ALLOW_THP=$value limited 100 sh -c 'grep THP_enabled /proc/$$/status; LD_PRELOAD= grep THP_enabled /proc/self/status' >out ||
       fail "THP_enabled in a child, $value"
     [ "$(sort -u out)" = "$was" ] || fail "allow_thp $value, in a child: $(cat out), $was without the library"
-    flags=$(MIMALLOC_ALLOW_THP=$value limited 10 "$program" flags) || fail "flags, $value"
+    flags=$(MIMALLOC_ALLOW_THP=$value limited 100 "$program" flags) || fail "flags, $value"
     case $value$(cat /sys/kernel/mm/transparent_hugepage/enabled 2>/dev/null) in
     [01]*\[always\]*) [ "$flags" -gt 0 ] || fail "allow_thp $value: no mapping opts out" ;;
     *\[*) [ "$flags" -eq 0 ] || fail "allow_thp $value: $flags mappings opt out" ;;

@@ -11,7 +11,7 @@ END
 $MI_TEST_CC -O1 -fPIC -shared -ftls-model=global-dynamic -o plugin.so plugin.c || exit 99
 for delay in 100 1000000; do
   for i in 1 2 3; do
-    MIMALLOC_PURGE_DELAY=$delay limited 20 "$plain/idle/plain" stacks ./plugin.so >out 2>&1 ||
+    MIMALLOC_PURGE_DELAY=$delay limited 100 "$plain/idle/plain" stacks ./plugin.so >out 2>&1 ||
       fail "delay $delay: exit code $?: $(cat out)"
   done
 done

@@ -24,12 +24,16 @@ static void check_parks(unsigned interval, size_t n_parks) {
 }
 
 static void check_silence(const char *when) {
-  /* What is due now is done first; then the last is swept and purged. */
-  behave_sleep_ms(700);
-  unsigned long before = scavenger_switches();
-  behave_sleep_ms(2500);
-  unsigned long wakes = scavenger_switches() - before;
-  if (wakes > 1) FAIL("%s: %lu wakes in 2.5 s with nothing to do", when, wakes);
+  unsigned long wakes = 0;
+  for (int attempt = 0; attempt < 3; attempt++) {
+    /* What is due now is done first; then the last is swept and purged: later than this where it gets no processor. */
+    behave_sleep_ms(700);
+    unsigned long before = scavenger_switches();
+    behave_sleep_ms(2500);
+    wakes = scavenger_switches() - before;
+    if (wakes <= 1) return;
+  }
+  FAIL("%s: %lu wakes in 2.5 s with nothing to do", when, wakes);
 }
 
 int main(void) {

@@ -51,6 +51,6 @@ $MI_TEST_CC -O1 -fPIC -shared -o starter.so starter.c -pthread || exit 99
 $MI_TEST_CC -O1 -o opener opener.c -ldl -pthread || exit 99
 i=0
 while [ $((i += 1)) -le 25 ]; do
-  limited 5 ./opener ./starter.so || fail "run $i: exit code $?"
-  limited 5 ./opener ./starter.so malloc-first || fail "run $i, after a malloc: exit code $?"
+  limited 100 ./opener ./starter.so || fail "run $i: exit code $?"
+  limited 100 ./opener ./starter.so malloc-first || fail "run $i, after a malloc: exit code $?"
 done

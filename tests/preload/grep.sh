@@ -14,4 +14,4 @@ same "grep without a match" grep foo none
 same "grep -E -i -c" grep -E -i -c 'T(W|H)[a-z]+' match none
 same "grep -F -f" grep -F -f none match
 same "grep -o -b -n" grep -o -b -n 'o*' match
-limited 10 "$plain/preload/realloc-zero" || fail "realloc-zero: exit code $?"
+limited 100 "$plain/preload/realloc-zero" || fail "realloc-zero: exit code $?"

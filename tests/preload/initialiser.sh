@@ -11,7 +11,7 @@ done
 $MI_TEST_CXX -std=c++11 -O1 -o early "$here/initialiser.cc" ./early1.so ./early2.so ./early3.so \
   -Wl,--no-as-needed "$lib" -Wl,-rpath,"$(dirname "$lib")" || exit 99
 $MI_TEST_CXX -std=c++11 -O1 -o unlinked "$here/initialiser.cc" ./early1.so ./early2.so ./early3.so || exit 99
-timeout 20 ./early >out 2>&1 || fail "linked last: exit code $?: $(cat out)"
+timeout 100 ./early >out 2>&1 || fail "linked last: exit code $?: $(cat out)"
 [ "$(cat out)" = "all 7 are gone" ] || fail "linked last: printed $(cat out)"
-limited 20 ./unlinked >out 2>&1 || fail "preloaded: exit code $?: $(cat out)"
+limited 100 ./unlinked >out 2>&1 || fail "preloaded: exit code $?: $(cat out)"
 [ "$(cat out)" = "all 7 are gone" ] || fail "preloaded: printed $(cat out)"

@@ -20,7 +20,7 @@ exits() {
   shift 3
   preload=
   [ "$program" = linked ] || preload=$lib
-  timeout -k 2 10 env "$@" LD_PRELOAD="$preload" ./"$program" $how $code >out 2>err
+  timeout -k 5 100 env "$@" LD_PRELOAD="$preload" ./"$program" $how $code >out 2>err
   got=$?
   [ $got -eq $code ] || fail "$program, $how, $*: exit code $got, want $code: $(cat out err)"
   want="handlers ran"

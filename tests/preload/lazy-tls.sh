@@ -10,6 +10,6 @@ END
 $MI_TEST_CC -O1 -fPIC -shared -o variable.so variable.c || exit 99
 i=0
 while [ $((i += 1)) -le 50 ]; do cp variable.so variable$i.so; done
-limited 20 "$plain/preload/lazy-tls" ./variable?*.so || fail "lazy-tls: exit code $?"
+limited 100 "$plain/preload/lazy-tls" ./variable?*.so || fail "lazy-tls: exit code $?"
 "${NM:-nm}" -D -u "$lib" >undefined 2>/dev/null || skip "nm does not read the library"
 ! grep -w __tls_get_addr undefined || fail "the library needs __tls_get_addr"

@@ -10,16 +10,16 @@ ladder='128 340 1150 2200'
 [ $long_run = no ] || ladder='128 160 192 256 340 512 768 1024 1150 1200 1500 2200 4096'
 for mib in $ladder; do
   under="prlimit --as=$((mib * 1048576))"
-  limited 20 $under true 2>err || fail "true in $mib MiB: exit code $?: $(cat err)"
-  limited 20 $under ls -l / >out 2>>err || fail "ls in $mib MiB: exit code $?: $(cat err)"
+  limited 100 $under true 2>err || fail "true in $mib MiB: exit code $?: $(cat err)"
+  limited 100 $under ls -l / >out 2>>err || fail "ls in $mib MiB: exit code $?: $(cat err)"
   if command -v bash >/dev/null 2>&1; then
-    limited 20 $under bash -c 'a=$(echo {1..2000}); echo ${#a}' >out 2>>err || fail "bash in $mib MiB: $(cat err)"
+    limited 100 $under bash -c 'a=$(echo {1..2000}); echo ${#a}' >out 2>>err || fail "bash in $mib MiB: $(cat err)"
     [ "$(cat out)" = 8892 ] || fail "bash in $mib MiB printed $(cat out)"
   fi
   if [ $mib -ge 256 ] && command -v python3 >/dev/null 2>&1; then
-    limited 20 $under python3 -c 'print(len([str(i) for i in range(100000)]))' >out 2>>err ||
+    limited 100 $under python3 -c 'print(len([str(i) for i in range(100000)]))' >out 2>>err ||
       fail "python3 in $mib MiB: exit code $?: $(cat err)"
   fi
-  limited 30 $under "$plain/preload/limit" 2>>err || fail "limit in $mib MiB: exit code $?: $(cat err)"
+  limited 100 $under "$plain/preload/limit" 2>>err || fail "limit in $mib MiB: exit code $?: $(cat err)"
   [ ! -s err ] || fail "in $mib MiB: printed $(cat err)"
 done

@@ -13,9 +13,9 @@ for mode in local global; do
   for program in linked unlinked; do
     preload=
     [ $program = linked ] || preload=$lib
-    timeout 20 env LD_PRELOAD="$preload" ./$program ./plugin.so $mode >out 2>&1 ||
+    timeout 100 env LD_PRELOAD="$preload" ./$program ./plugin.so $mode >out 2>&1 ||
       fail "$program host, $mode: exit code $?: $(cat out)"
     [ ! -s out ] || fail "$program host, $mode: printed $(cat out)"
   done
 done
-limited 20 ./unlinked ./plugin.so deepbind >out 2>&1 || fail "deepbind under preload: exit code $?: $(cat out)"
+limited 100 ./unlinked ./plugin.so deepbind >out 2>&1 || fail "deepbind under preload: exit code $?: $(cat out)"

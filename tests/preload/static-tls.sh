@@ -13,9 +13,9 @@ END
 $MI_TEST_CC -O1 -fPIC -shared -o eater.so eater.c || exit 99
 i=0
 while [ $((i += 1)) -le 10 ]; do cp eater.so eater$i.so; done
-timeout 20 "$plain/preload/static-tls" "$lib" ./eater*.so || fail "static-tls: exit code $?"
+timeout 100 "$plain/preload/static-tls" "$lib" ./eater*.so || fail "static-tls: exit code $?"
 if command -v python3 >/dev/null 2>&1; then
-  timeout 20 python3 -c 'import ctypes, sys
+  timeout 100 python3 -c 'import ctypes, sys
 lib = ctypes.CDLL(sys.argv[1])
 lib.mi_malloc.restype = ctypes.c_void_p
 lib.mi_malloc.argtypes = [ctypes.c_size_t]

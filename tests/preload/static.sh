@@ -49,9 +49,9 @@ if [ -n "$MI_TEST_CXX" ]; then
 fi
 for program in $programs; do
   for variables in A=b MIMALLOC_PURGE_DELAY=0 "MIMALLOC_SHOW_ERRORS=1 MIMALLOC_ARENA_RESERVE=64MiB" MIMALLOC_SCAVENGER=0; do
-    timeout 20 env $variables ./$program >out 2>err || fail "$program with $variables: exit code $?: $(cat err)"
+    timeout 100 env $variables ./$program >out 2>err || fail "$program with $variables: exit code $?: $(cat err)"
     [ "$(cat out)" = hello ] && [ ! -s err ] || fail "$program with $variables: printed $(cat out err)"
   done
-  timeout 20 env MIMALLOC_VERBOSE=1 ./$program >out 2>err || fail "$program, verbose: exit code $?"
+  timeout 100 env MIMALLOC_VERBOSE=1 ./$program >out 2>err || fail "$program, verbose: exit code $?"
   grep -q '^mimalloc: ' err || fail "$program, verbose: printed $(cat err)"
 done

@@ -183,7 +183,7 @@ static unsigned long setting(const char *name, unsigned long otherwise) {
 }
 
 int main(void) {
-  unsigned long seconds = setting("MI_STRESS_SECONDS", mi_test_seconds(4, 20));
+  unsigned long seconds = setting("MI_STRESS_SECONDS", mi_test_seconds(4, 10));
   unsigned long n_threads = setting("MI_STRESS_THREADS", 6);
   if (n_threads < 1 || n_threads > MOST_THREADS) n_threads = MOST_THREADS;
   most_live_bytes = setting("MI_STRESS_MIB", BEHAVE_SANITIZED ? 48 : 224) * BEHAVE_MiB;

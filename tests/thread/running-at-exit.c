@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* G02 threads-still-running-at-exit: 4 detached threads malloc and free without pause, one more parks and wakes at exit; main
- * returns 7 after 20 ms, purge thread active. Exit code 7, no signal, 200 of 200, each within 2 s. The program runs itself as the process that exits. */
+ * returns 7 after 20 ms, purge thread active. Exit code 7, no signal, 200 of 200, each within 2 s (a busy machine gets longer). The program runs itself as the process that exits. */
 #include "thread/behave.h"
 #include <pthread.h>
 #include <sys/wait.h>
@@ -67,7 +67,7 @@ int main(int argc, char **argv) {
     uint64_t took_ms = (behave_now_ns() - begin) / 1000000;
     if (WIFSIGNALED(status)) FAIL("run %zu was ended by signal %d", i, WTERMSIG(status));
     if (WEXITSTATUS(status) != 7) FAIL("run %zu left with exit code %d", i, WEXITSTATUS(status));
-    if (took_ms > 2000) FAIL("run %zu took %llu ms", i, (unsigned long long)took_ms);
+    if (took_ms > MI_TEST_PATIENCE_MS) FAIL("run %zu took %llu ms", i, (unsigned long long)took_ms);
   }
   return 0;
 }

@@ -56,7 +56,7 @@ static int run_with(void (*what)(void)) {
     CHECK(waitpid(pid, &status, 0) == pid);
     return status;
   }
-  alarm(20);
+  alarm(120);
   in_handler = what;
   struct sigaction action = {.sa_handler = handle};
   CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
@@ -65,7 +65,7 @@ static int run_with(void (*what)(void)) {
   mi_on_thread_idle_end();
   if (what == leave) _exit(1); /* not reached */
   if (in_child) {
-    alarm(20);
+    alarm(120);
     CHECK(mi_on_thread_idle_start());
     mi_on_thread_idle_end();
     CHECK(count_threads() == 2);

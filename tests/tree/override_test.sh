@@ -22,7 +22,7 @@ run() {
   shift
   n=$((n + 1))
   "$@" -I"$include" -o "$tmp/program" >"$tmp/log" 2>&1 || { cat "$tmp/log"; fail "build of $name: $*"; return; }
-  timeout 20 "$tmp/program" || fail "$name: exit code $?: $*"
+  timeout 100 "$tmp/program" || fail "$name: exit code $?: $*"
 }
 compilers() { for cc; do [ -n "$cc" ] && have "$cc" && echo "$cc"; done | awk '!seen[$1]++'; }
 optimize=-O0

@@ -24,7 +24,7 @@ static int in_child(int (*act)(void)) {
   pid_t pid = fork();
   ck_assert_int_ge(pid, 0);
   if (pid == 0) {
-    alarm(10);
+    alarm(60);
     _exit(act());
   }
   int status;

@@ -157,7 +157,7 @@ START_TEST(stops_at_a_wrong_order) {
   if (!MI_DEBUG) return;
   pid_t child = fork();
   if (child == 0) {
-    alarm(5);
+    alarm(60);
     mistakes[_i]();
     _exit(0);
   }
