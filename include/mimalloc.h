@@ -113,7 +113,7 @@ typedef struct mi_purge_holes_stats_s {
   size_t discard_calls;            /* calls of the OS to make holes */
   size_t reuse_calls;              /* holes taken into use again */
   size_t pages_freed;              /* pages that were freed with holes in them */
-  size_t ineligible_pages;         /* pages that cannot have holes, last full sweep */
+  size_t ineligible_pages;         /* pages with room that cannot have holes, last sweep */
   size_t ineligible_bytes;         /* their bytes */
   size_t ineligible_free_bytes;    /* the free bytes of them */
   size_t unformed_bytes;           /* given back from unformed parts, now */
@@ -766,10 +766,14 @@ mi_decl_export bool mi_subproc_visit_heaps(mi_subproc_id_t subproc, mi_heap_visi
 
 /* ---- Idle points and purging ---- */
 
-/* The calling thread has nothing to do: take in what others freed, and give back holes. Cheap
- * when called often. */
+/* The calling thread has nothing to do: take in what others freed, give back empty pages and the
+ * free memory inside the others (holes). Cheap when called often: holes are made once in
+ * purge_holes_min_interval. */
 mi_decl_export void mi_on_thread_idle(void) mi_attr_noexcept;
-/* Would mi_on_thread_idle find work? */
+/* Did the calling thread's last sweep, by itself or in a park, leave something: free blocks of large
+ * pages that were just in use, or all holes, for it came too early? A thread that is about to block
+ * for long calls mi_on_thread_idle again then, an interval later, three times at most. Not to be
+ * called in a park. */
 mi_decl_export bool mi_on_thread_idle_pending(void) mi_attr_noexcept;
 /* Begin of a park: until its end the thread does not allocate, and the background thread may do
  * its sweeps. False: there is no such thread, and nothing has happened. An allocation ends the
