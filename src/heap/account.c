@@ -67,6 +67,15 @@ static void count_some(_Atomic(int64_t) *counter, uint32_t n) {
   if (n > 0) mi__count(counter, n);
 }
 
+void mi__account_abandoned_slow(struct mi_theap_s *theap, struct mi__heap_counters *c) {
+  int32_t n = theap->n_abandoned;
+  count_some(&c->pages_reabandon_full, theap->n_given_up);
+  count_some(&c->pages_reclaim_on_free, theap->n_taken_back);
+  mi__gauge_merge(&c->pages_abandoned, n, n > 0 ? n : 0, theap->n_given_up);
+  theap->n_given_up = theap->n_taken_back = 0;
+  theap->n_abandoned = 0;
+}
+
 /* Of a page that is not current: local frees count down and are noted at its next event, those of
  * others when they are taken in. */
 static void recount_queue(struct mi_theap_s *theap, struct mi__theap_bin *b,
@@ -105,6 +114,7 @@ void mi__theap_merge_counters_to(struct mi_theap_s *theap, struct mi__heap_count
   count_some(&c->pages_extended, theap->n_extended);
   count_some(&c->page_searches, theap->n_searched);
   count_some(&c->page_searches_count, theap->n_searches);
+  mi__account_abandoned_slow(theap, c);
   theap->n_refills_merged = theap->n_refills;
   theap->n_extended = theap->n_searched = theap->n_searches = 0;
   int64_t n_blocks = 0, bytes = 0, ready_bytes = 0;

@@ -68,6 +68,19 @@ void mi__account_move(struct mi_heap_s *from, struct mi_heap_s *to, struct mi_pa
 /* Owner of a page that is no theap's: it has `used` live blocks. */
 void mi__account_unowned(struct mi_heap_s *heap, struct mi_page *page, uint32_t used);
 
+/* A full page of the theap is given up (1), or a page that nobody owned becomes the theap's (-1).
+ * Where threads free at random that happens in most refills, and mostly the one soon after the
+ * other for the same page: counters that all threads write would be the dearest part of it. What
+ * has gathered is added when it comes to so many pages. */
+#define MI_ABANDONED_SLACK 16
+void mi__account_abandoned_slow(struct mi_theap_s *theap, struct mi__heap_counters *c);
+mi__inline void mi__account_abandoned(struct mi_theap_s *theap, int32_t n) {
+  theap->n_abandoned += n;
+  if (mi__likely((uint32_t)(theap->n_abandoned + MI_ABANDONED_SLACK) < 2 * MI_ABANDONED_SLACK))
+    return;
+  mi__account_abandoned_slow(theap, &mi__theap_heap(theap)->counters);
+}
+
 /* Add the theap's own counts to those of its heap. */
 void mi__theap_merge_counters(struct mi_theap_s *theap);
 void mi__theap_merge_counters_to(struct mi_theap_s *theap, struct mi__heap_counters *c);

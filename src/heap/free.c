@@ -50,7 +50,8 @@ void mi__page_claimed(struct mi_thread *self, struct mi_page *page, uint32_t n_r
   bool keep = mi__page_used(page) > 0 && !mi__page_flag(page, MI_PAGE_BROKEN) &&
               may_keep(self, page);
   if (keep) {
-    mi__count(&mi__page_heap(page)->counters.pages_reclaim_on_free, 1);
+    self->main.n_taken_back++;
+    if (mi__load(&page->theap, relaxed) == &self->main) mi__theap_took_back(&self->main, page);
     mi__theap_attach(&self->main, page);
   } else if (!mi__page_abandon(page)) {
     mi__report_broken(page);

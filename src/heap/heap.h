@@ -109,7 +109,13 @@ struct mi_theap_s {
   uint32_t n_extended;     /* times that blocks were formed, since the last merge */
   uint32_t n_searched;     /* pages with room looked at, since the last merge */
   uint32_t n_searches;     /* searches of several pages, since the last merge */
+  uint32_t n_given_up;     /* full pages abandoned, since the last merge */
+  uint32_t n_taken_back;   /* abandoned pages taken over by a free, since the last merge */
+  int32_t n_abandoned;     /* what both change of the abandoned pages, since the last merge */
   int64_t live, peak;      /* bytes of blocks, change since the last merge */
+  /* full pages that it keeps beyond page_full_retain (refill.c), by bin and in all */
+  uint8_t n_extra_full[MI_BINS];
+  uint8_t extra_full;
   _Atomic(bool) is_default; /* mi_theap_set_default: its thread's malloc looks here */
   struct mi__page_queue hollow[MI_BINS];
 };

@@ -23,9 +23,7 @@ void mi__theap_init(struct mi_theap_s *theap, struct mi_heap_s *heap, struct mi_
 
 void mi__theap_attach(struct mi_theap_s *theap, struct mi_page *page) {
   struct mi__theap_bin *b = mi__theap_bin_of(theap, page);
-  if (mi__theap_of(page) != NULL) {
-    mi__gauge_add(&mi__theap_heap(theap)->counters.pages_abandoned, -1);
-  }
+  if (mi__theap_of(page) != NULL) mi__account_abandoned(theap, -1);
   mi__store(&page->theap, theap, relaxed);
   mi__store(&page->owner, mi__theap_owner_word(theap, page), relaxed);
   b->n_pages++;
@@ -294,6 +292,7 @@ static bool collect(struct mi_theap_s *theap, bool slots, const struct mi_thread
       if (!collect_queue(theap, b, &b->avail, parked)) return false;
       if (!collect_queue(theap, b, &theap->hollow[bin], parked)) return false;
     }
+    if (theap->n_extra_full[bin] > 0) mi__theap_keep_fewer(theap, bin);
     if (slots) mi__slot_empty(theap, b);
   }
   return true;
@@ -356,6 +355,7 @@ void mi__theap_empty(struct mi_theap_s *theap, enum mi__fate fate) {
       page_leaves(b, page);
       send_page(theap, page, fate);
     }
+    if (theap->n_extra_full[bin] > 0) mi__theap_keep_fewer(theap, bin);
     mi__assert(b->n_pages == 0 && b->n_full == 0);
   }
 }

@@ -4,7 +4,7 @@
  *
  *               take            exhausted              a free (until = 0)
  *   avail/slot ------> current -----------> full -----------------------> avail
- *                                             | more than page_full_retain small ones: abandoned
+ *                                             | more small ones than it may keep: abandoned
  *   avail -- last block freed (until = 0) --> slot (the page there before is given back) */
 #ifndef MI_HEAP_THEAP_H
 #define MI_HEAP_THEAP_H
@@ -30,6 +30,11 @@ void mi__theap_attach(struct mi_theap_s *theap, struct mi_page *page);
 /* May the theap take one more page that nobody owns (the options page_max_reclaim,
  * page_cross_thread_max_reclaim)? */
 bool mi__theap_may_take(struct mi_theap_s *theap, const struct mi_page *page);
+/* The calling thread has taken back a page that its theap had given up, by a free of its own: the
+ * theap keeps one full page more of that size from now on. */
+void mi__theap_took_back(struct mi_theap_s *theap, const struct mi_page *page);
+/* And no longer: page_full_retain, as in the beginning. */
+void mi__theap_keep_fewer(struct mi_theap_s *theap, unsigned bin);
 /* Own a page no longer: into its heap's pool where it has room; back to its arena where it is
  * empty. In no list of a theap. False: it was found broken, and is kept; page->fault says how. */
 bool mi__page_abandon(struct mi_page *page);

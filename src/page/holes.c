@@ -40,10 +40,12 @@ bool mi__holes_overlap(const struct mi_page *page, const uint64_t *blocks) {
 
 bool mi__holes_has(const struct mi_page *page, const void *block) {
   if (mi__page_n_holes(page) == 0) return false;
-  struct map map = map_of(page);
+  /* Nothing here but what is constant, and the bitmap. */
+  unsigned shift = mi__holes_unit_shift(page);
   struct units units = load_units(page);
-  struct range range = units_of(&map, mi__page_index(page, block));
-  return any_set(units.bits, range.lo, range.hi);
+  size_t start = (size_t)((const char *)block - page->start);
+  return any_set(units.bits, (uint32_t)(start >> shift),
+                 (uint32_t)((start + page->block_size - 1) >> shift));
 }
 
 /* ---- counters ---- */

@@ -80,6 +80,18 @@ static int show_retain(void) {
   return 0;
 }
 
+/* Ten pages of which each block is replaced in turn: what was given up comes back by this thread's
+ * own frees, and is kept then. */
+static int show_replace(void) {
+  take_pages(10);
+  for (int k = 0; k < PER_PAGE; k++) {
+    for (int i = 0; i < 10; i++) mi_free(blocks[i][k]);
+    for (int i = 0; i < 10; i++) blocks[i][k] = take(BLOCK);
+  }
+  printf("%s", statistic(GIVEN_UP) <= 2 * 10 ? "few" : "many");
+  return 0;
+}
+
 /* Pages with 3, 2, 4, 5, 1, 6 free blocks: which of them is next? */
 static int show_candidates(void) {
   static const int n_free[] = { 3, 2, 4, 5, 1, 6 };
@@ -154,7 +166,7 @@ static const struct {
 } modes[] = {
   { "retain", show_retain },   { "candidates", show_candidates }, { "own", show_own },
   { "foreign", show_foreign }, { "refill", show_refill },         { "collect", show_collect },
-  { "slot", show_slot },
+  { "slot", show_slot },       { "replace", show_replace },
 };
 
 /* ---- the first run ---- */
@@ -179,6 +191,10 @@ int main(int argc, char **argv) {
   check(WITH("PAGE_FULL_RETAIN=0"), "retain", "9");
   check(WITH("PAGE_FULL_RETAIN=5"), "retain", "4");
   check(WITH("PAGE_FULL_RETAIN=100"), "retain", "0");
+
+  check(DEFAULT, "replace", "few");
+  check(WITH("PAGE_FULL_RETAIN=0"), "replace", "many");
+  check(WITH("PAGE_RECLAIM_ON_FREE=-1"), "replace", "many"); /* by refills */
 
 #define KEEP "PAGE_FULL_RETAIN=100"
   check(WITH(KEEP), "candidates", "1"); /* the fullest of four */

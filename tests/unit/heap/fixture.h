@@ -111,6 +111,8 @@ static inline void free_elsewhere(void *p) { in_thread(free_it, p); }
 static inline int64_t count_of(const _Atomic(int64_t) *counter) {
   return mi__load(counter, relaxed);
 }
+/* What the calling thread has counted for itself is told first. */
+static inline void merge_counters(void) { mi__thread_merge_counters(mi__thread_self(false)); }
 /* Hidden from the compiler, which would warn of a size that no system has, or a write past one. */
 static inline size_t any_size(size_t size) {
   volatile size_t hidden = size;

@@ -242,6 +242,7 @@ START_TEST(one_of_another_thread_only_where_allowed) {
   int64_t before = HEAP_COUNT(pages_reclaim_on_free);
   free_and_flush(b[0]);
   ck_assert(is_mine(second));
+  merge_counters();
   ck_assert_int_eq(HEAP_COUNT(pages_reclaim_on_free), before + 1);
   ck_assert_ptr_eq(mi_malloc(BLOCK), b[0]);
 }
@@ -302,6 +303,7 @@ START_TEST(one_of_our_own_comes_back) {
   mi_free(a[0]);
   ck_assert(is_mine(page));
   ck_assert_int_eq(page->list, MI_LIST_AVAIL);
+  merge_counters();
   ck_assert_int_eq(HEAP_COUNT(pages_reclaim_on_free), 1);
   ck_assert_int_eq(HEAP_CURRENT(pages_abandoned), 0);
 }

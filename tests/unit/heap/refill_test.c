@@ -128,6 +128,7 @@ START_TEST(then_an_abandoned_page) {
   ck_assert_uint_eq(mi__load(&page->owner, relaxed), (uintptr_t)mi__thread_self(false));
   ck_assert_ptr_eq(mi__load(&page->theap, relaxed), my_theap());
   ck_assert_uint_eq(mi__load(&pool_for(BLOCK)->n, relaxed), 0);
+  merge_counters();
   ck_assert_int_eq(HEAP_CURRENT(pages_abandoned), 0);
 }
 END_TEST
@@ -183,6 +184,7 @@ START_TEST(keeps_two_full_small_pages) {
   alloc(BLOCK);
   ck_assert_uint_eq(bin_for(BLOCK)->n_full, 2);
   ck_assert_uint_eq(bin_for(BLOCK)->n_pages, 3);
+  merge_counters();
   ck_assert_int_eq(HEAP_COUNT(pages_reabandon_full), before + 1);
   ck_assert_uint_eq(mi__load(&pages[0]->owner, relaxed), MI_OWNER_NONE); /* the oldest */
   ck_assert_uint_eq(mi__load(&pages[0]->xremote, relaxed) & MI_REMOTE_OWNED, 0);
@@ -212,9 +214,114 @@ START_TEST(keeps_as_many_as_asked_for) {
 }
 END_TEST
 
+enum { EXTRA = 64, MANY = 80 };
+static void *firsts[MANY];
+
+/* A row of pages, all given up but for the last ones; then a free into each. */
+static void give_up_and_take_back(int n) {
+  void *rest[PER_PAGE];
+  for (int i = 0; i < n; i++) {
+    fill_page(BLOCK, rest);
+    firsts[i] = rest[0];
+  }
+  for (int i = 0; i < n; i++) mi_free(firsts[i]);
+}
+START_TEST(keeps_more_where_it_takes_pages_back) {
+  give_up_and_take_back(9); /* 2 were kept, and 6 came back */
+  ck_assert_uint_eq(my_theap()->extra_full, 6);
+  ck_assert_uint_eq(my_theap()->n_extra_full[mi__bin_of(BLOCK)], 6);
+  for (int i = 0; i < 9; i++) alloc(BLOCK);
+  merge_counters();
+  int64_t before = HEAP_COUNT(pages_reabandon_full);
+  alloc(BLOCK);
+  ck_assert_uint_eq(bin_for(BLOCK)->n_full, 8);
+  merge_counters();
+  ck_assert_int_eq(HEAP_COUNT(pages_reabandon_full), before + 1);
+  /* What it learned is about this size alone. */
+  for (int i = 0; i < 5 * 16; i++) alloc(BLOCK / 2);
+  ck_assert_uint_eq(bin_for(BLOCK / 2)->n_full, 2);
+}
+END_TEST
+
+START_TEST(keeps_so_many_more_and_not_one_beyond) {
+  give_up_and_take_back(MANY);
+  ck_assert_uint_eq(my_theap()->extra_full, EXTRA);
+  for (int i = 0; i < MANY + 1; i++) alloc(BLOCK);
+  ck_assert_uint_eq(bin_for(BLOCK)->n_full, EXTRA + 2);
+  ck_assert_uint_le(EXTRA * MI_SLICE_SIZE, 4 * MI_MIB); /* as the manual says */
+  /* No other size gets any. */
+  void *p = alloc(BLOCK / 2);
+  for (int i = 1; i < 5 * 16; i++) alloc(BLOCK / 2);
+  mi_free(p);
+  ck_assert(mi__load(&page_at(p)->theap, relaxed) == my_theap());
+  ck_assert_uint_eq(my_theap()->extra_full, EXTRA);
+}
+END_TEST
+
+START_TEST(forgets_that_with_each_collection) {
+  give_up_and_take_back(20);
+  for (int i = 0; i < 20; i++) alloc(BLOCK);
+  ck_assert_uint_gt(bin_for(BLOCK)->n_full, 10);
+  mi_collect(false);
+  ck_assert_uint_eq(my_theap()->extra_full, 0);
+  ck_assert_uint_eq(my_theap()->n_extra_full[mi__bin_of(BLOCK)], 0);
+  ck_assert_uint_eq(bin_for(BLOCK)->n_full, 2);
+  mi__theap_check(my_theap());
+}
+END_TEST
+
+/* Neither the thread whose blocks others free, nor one that takes pages of others. */
+static struct { uint32_t n_pages, learned; } taker;
+static void take_over(void *arg) {
+  (void)arg;
+  for (int i = 0; i < 7; i++) mi_free(all[i][0]);
+  mi__run_flush(mi__thread_self(false));
+  taker.n_pages = bin_for(BLOCK)->n_pages;
+  taker.learned = my_theap()->extra_full;
+}
+START_TEST(learns_from_frees_into_its_own_pages_only) {
+  mi__option_set(mi_option_page_reclaim_on_free, 1);
+  fill_pages(10);
+  in_thread(take_over, NULL);
+  ck_assert_uint_eq(taker.n_pages, 7);
+  ck_assert_uint_eq(taker.learned, 0);
+  for (int i = 0; i < 14; i++) alloc(BLOCK); /* the seven come back by refills */
+  ck_assert_uint_eq(my_theap()->extra_full, 0);
+  ck_assert_uint_eq(bin_for(BLOCK)->n_full, 2);
+}
+END_TEST
+
+START_TEST(tells_of_what_it_gave_up_in_time) {
+  fill_pages(MI_ABANDONED_SLACK + 2);
+  ck_assert_int_eq(HEAP_CURRENT(pages_abandoned), 0);
+  fill_pages(1);
+  alloc(BLOCK);
+  ck_assert_int_eq(HEAP_CURRENT(pages_abandoned), MI_ABANDONED_SLACK);
+  ck_assert_int_eq(HEAP_COUNT(pages_reabandon_full), MI_ABANDONED_SLACK);
+}
+END_TEST
+
+START_TEST(keeps_none_where_none_are_asked_for) {
+  mi__option_set(mi_option_page_full_retain, 0);
+  give_up_and_take_back(9);
+  ck_assert_uint_eq(my_theap()->extra_full, 0);
+  for (int i = 0; i < 10; i++) alloc(BLOCK);
+  ck_assert_uint_eq(bin_for(BLOCK)->n_full, 0);
+}
+END_TEST
+
+START_TEST(an_ended_theap_has_learned_nothing) {
+  give_up_and_take_back(9);
+  mi__theap_empty(my_theap(), MI_FATE_ABANDON);
+  ck_assert_uint_eq(my_theap()->extra_full, 0);
+  ck_assert_uint_eq(my_theap()->n_extra_full[mi__bin_of(BLOCK)], 0);
+}
+END_TEST
+
 START_TEST(keeps_all_medium_and_large_pages) {
   for (int i = 0; i < 8 * 8 + 1; i++) alloc(64 * MI_KIB);
   ck_assert_uint_eq(bin_for(64 * MI_KIB)->n_full, 8);
+  merge_counters();
   ck_assert_int_eq(HEAP_COUNT(pages_reabandon_full), 0);
 }
 END_TEST
@@ -298,6 +405,13 @@ int main(void) {
   tcase_add_test(tcase, every_size_can_be_refilled);
   tcase_add_test(tcase, keeps_two_full_small_pages);
   tcase_add_test(tcase, keeps_as_many_as_asked_for);
+  tcase_add_test(tcase, keeps_more_where_it_takes_pages_back);
+  tcase_add_test(tcase, keeps_so_many_more_and_not_one_beyond);
+  tcase_add_test(tcase, forgets_that_with_each_collection);
+  tcase_add_test(tcase, learns_from_frees_into_its_own_pages_only);
+  tcase_add_test(tcase, tells_of_what_it_gave_up_in_time);
+  tcase_add_test(tcase, keeps_none_where_none_are_asked_for);
+  tcase_add_test(tcase, an_ended_theap_has_learned_nothing);
   tcase_add_test(tcase, keeps_all_medium_and_large_pages);
   tcase_add_test(tcase, knows_which_blocks_are_zero);
   tcase_add_test(tcase, does_not_follow_a_bad_head);

@@ -156,6 +156,7 @@ START_TEST(a_thread_leaves_its_blocks_in_their_heaps) {
   /* and the next thread takes them over */
   void *p = mi_heap_malloc(heaps[1], 964);
   ck_assert_ptr_eq(page_at(p), page_at(left[1]));
+  merge_counters();
   ck_assert_int_eq(count_of(&heaps[1]->counters.pages_abandoned.current), 1);
 }
 END_TEST

@@ -407,6 +407,7 @@ START_TEST(attaching_sets_the_owner) {
   ck_assert_uint_eq(mi__load(&page->owner, relaxed), (uintptr_t)mi__thread_self(false));
   ck_assert_uint_eq(bin_for(BLOCK)->n_pages, 1);
   ck_assert_int_eq(page->list, MI_LIST_AVAIL);
+  merge_counters();
   ck_assert_int_eq(HEAP_CURRENT(pages_abandoned), 0);
   mi_free(p);
   ck_assert_ptr_eq(mi__load(&bin_for(BLOCK)->slot, relaxed), page);
