@@ -112,9 +112,12 @@ static void restart(struct mi__theap_bin *b, struct mi_page *page) {
 void mi__theap_merge_counters_to(struct mi_theap_s *theap, struct mi__heap_counters *c) {
   count_some(&c->refills, theap->n_refills - theap->n_refills_merged);
   count_some(&c->pages_extended, theap->n_extended);
-  count_some(&c->page_searches, theap->n_searched);
-  count_some(&c->page_searches_count, theap->n_searches);
-  mi__account_abandoned_slow(theap, c);
+  if (theap->n_searches > 0) {
+    mi__count(&c->page_searches, theap->n_searched);
+    mi__count(&c->page_searches_count, theap->n_searches);
+  }
+  if (mi__unlikely((theap->n_given_up | theap->n_taken_back) != 0))
+    mi__account_abandoned_slow(theap, c);
   theap->n_refills_merged = theap->n_refills;
   theap->n_extended = theap->n_searched = theap->n_searches = 0;
   int64_t n_blocks = 0, bytes = 0, ready_bytes = 0;

@@ -197,36 +197,29 @@ void mi__theap_drop_floor(struct mi_theap_s *theap) {
 
 /* ---- abandoned pages ---- */
 
-enum { POOLS_FREE = 0, POOLS_SWEPT = 1, POOLS_CLOSED = 2, POOLS_SLEEPERS = 4 };
-
 static bool claim_pools(struct mi_heap_s *heap) {
-  uint32_t nobody = POOLS_FREE;
+  uint32_t nobody = MI_POOLS_FREE;
   /* Acquire: pairs with the release of release_pools. */
-  return mi__cas(&heap->xpools, &nobody, POOLS_SWEPT, acquire);
+  return mi__cas(&heap->xpools, &nobody, MI_POOLS_SWEPT, acquire);
 }
 
 static void release_pools(struct mi_heap_s *heap) {
-  if (mi__exchange(&heap->xpools, POOLS_FREE, release) & POOLS_SLEEPERS)
+  if (mi__exchange(&heap->xpools, MI_POOLS_FREE, release) & MI_POOLS_SLEEPERS)
     mi__os_wake(&heap->xpools, INT32_MAX);
 }
 
-void mi__pools_close(struct mi_heap_s *heap) {
+void mi__pools_close_slow(struct mi_heap_s *heap) {
   for (;;) {
-    uint32_t word = POOLS_FREE;
-    if (mi__cas(&heap->xpools, &word, POOLS_CLOSED, acquire) || word == POOLS_CLOSED) return;
-    uint32_t marked = word | POOLS_SLEEPERS;
+    uint32_t word = MI_POOLS_FREE;
+    if (mi__cas(&heap->xpools, &word, MI_POOLS_CLOSED, acquire) || word == MI_POOLS_CLOSED) return;
+    uint32_t marked = word | MI_POOLS_SLEEPERS;
     if (word == marked || mi__cas(&heap->xpools, &word, marked, relaxed))
       mi__os_wait(&heap->xpools, marked, -1);
   }
 }
 
-void mi__pools_open(struct mi_heap_s *heap) {
-  mi__store(&heap->xpools, POOLS_FREE, relaxed);
-  mi__store(&heap->xpools_swept_ms, 0, relaxed);
-}
-
 void mi__pools_fork_child(struct mi_heap_s *heap) {
-  if (mi__load(&heap->xpools, relaxed) != POOLS_CLOSED) mi__pools_open(heap);
+  if (mi__load(&heap->xpools, relaxed) != MI_POOLS_CLOSED) mi__pools_open(heap);
 }
 
 static void sweep_taken(struct sweep *s, struct mi_heap_s *heap, struct mi_page *page,

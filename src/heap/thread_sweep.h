@@ -38,9 +38,19 @@ void mi__page_drop_floor(struct mi_theap_s *theap, struct mi_page *page);
 
 /* Abandoned pages of all heaps, at once. */
 void mi__sweep_all_pools(void);
+enum { MI_POOLS_FREE = 0, MI_POOLS_SWEPT = 1, MI_POOLS_CLOSED = 2, MI_POOLS_SLEEPERS = 4 };
+void mi__pools_close_slow(struct mi_heap_s *heap);
 /* The heap is about to end: nobody works on its pools from now on. */
-void mi__pools_close(struct mi_heap_s *heap);
-void mi__pools_open(struct mi_heap_s *heap); /* a new heap */
+mi__inline void mi__pools_close(struct mi_heap_s *heap) {
+  uint32_t word = MI_POOLS_FREE;
+  /* Acquire: pairs with the release of who swept them. */
+  if (mi__unlikely(!mi__cas(&heap->xpools, &word, MI_POOLS_CLOSED, acquire)))
+    mi__pools_close_slow(heap);
+}
+/* A new heap. */
+mi__inline void mi__pools_open(struct mi_heap_s *heap) {
+  mi__store(&heap->xpools, MI_POOLS_FREE, relaxed);
+}
 void mi__pools_fork_child(struct mi_heap_s *heap);
 
 #endif

@@ -327,7 +327,10 @@ size_t mi__holes_bytes(const struct mi_page *page) {
 }
 
 void mi__holes_end_slow(struct mi_page *page) {
-  if (page->kind == MI_PAGE_LARGE) mi__holes_unkeep(page);
+  if (page->kind == MI_PAGE_LARGE) {
+    mi__holes_unkeep(page);
+    mi__page_more(page)->epoch = 0;
+  }
   struct units units = load_units(page);
   if (!has_units(&units)) return;
   struct map map = map_of(page);

@@ -82,10 +82,8 @@ void mi__holes_before_form(struct mi_page *page, const char *at, size_t size);
 void mi__holes_end_slow(struct mi_page *page);
 /* The page is about to go, or is broken: it has no holes any more, and no share of the floor. */
 mi__inline void mi__holes_end(struct mi_page *page) {
-  if (mi__unlikely(mi__page_n_holes(page) > 0 || mi__page_flag(page, MI_PAGE_TAIL_GONE) ||
-                   page->kind == MI_PAGE_LARGE)) {
-    mi__holes_end_slow(page);
-  }
+  bool has = mi__page_n_holes(page) > 0 || mi__page_flag(page, MI_PAGE_TAIL_GONE);
+  if (mi__unlikely(has || page->kind == MI_PAGE_LARGE)) mi__holes_end_slow(page);
 }
 
 /* Any thread that holds a block of the page: is this block in a hole? Live blocks never are. */

@@ -158,7 +158,7 @@ mi__inline uint32_t mi__page_n_reached(const struct mi_page *page) {
 }
 /* All that is free is in holes. */
 mi__inline bool mi__page_is_hollow(const struct mi_page *page) {
-  return page->free == NULL && page->n_formed < page->n_blocks &&
+  return mi__page_n_holes(page) > 0 && page->free == NULL &&
          mi__page_n_reached(page) == page->n_blocks;
 }
 /* What a page's own record has no room for; the page has more than one slice. */
