@@ -10,7 +10,7 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LOADS = ['larson', 'xmalloc', 'mstress', 'rptest', 'scratch']
-PROGRAMS = ['micro', 'footprint', 'threads64', 'turnover', 'grow', 'idle', 'launch']
+PROGRAMS = ['micro', 'footprint', 'threads64', 'turnover', 'grow', 'idle', 'holes', 'launch']
 PEERS = [('mimalloc2', ['libmimalloc.so.2', 'libmimalloc.so.2.0']),
          ('jemalloc', ['libjemalloc.so.2']),
          ('tcmalloc', ['libtcmalloc_minimal.so.4', 'libtcmalloc.so.4'])]
@@ -90,12 +90,13 @@ class Bench:
     def has(self, part, load):
         return part in self.args.parts and (not self.args.only or load in self.args.only)
 
-    def launch(self, name, path, *command):
-        """(words printed, peak KiB, CPU seconds) or None when it crashed."""
+    def launch(self, name, path, *command, env=None):
+        """(words printed, peak KiB, CPU seconds) or None when it crashed. env: more variables."""
         argv = [os.path.join(self.folder, 'launch'), path,
                 os.path.join(self.folder, command[0])] + [str(c) for c in command[1:]]
         try:
-            r = subprocess.run(argv, capture_output=True, text=True, timeout=self.args.timeout)
+            r = subprocess.run(argv, capture_output=True, text=True, timeout=self.args.timeout,
+                               env=dict(os.environ, **(env or {})))
             lines = r.stdout.splitlines()
             end = lines[-1].split() if lines else ['?', '1']
             ok = end[0] == '@' and end[1] == '0'
