@@ -116,7 +116,7 @@ void mi__theap_merge_counters_to(struct mi_theap_s *theap, struct mi__heap_count
     mi__count(&c->page_searches, theap->n_searched);
     mi__count(&c->page_searches_count, theap->n_searches);
   }
-  if (mi__unlikely((theap->n_given_up | theap->n_taken_back) != 0))
+  if (mi__unlikely(((uint32_t)theap->n_abandoned | theap->n_given_up | theap->n_taken_back) != 0))
     mi__account_abandoned_slow(theap, c);
   theap->n_refills_merged = theap->n_refills;
   theap->n_extended = theap->n_searched = theap->n_searches = 0;

@@ -39,8 +39,10 @@ mi__inline void mi__epoch_begin_current(struct mi_page *page) {
   mi__epoch_stamp(page);
   mi__holes_unkeep(page);
 }
-mi__inline uint32_t mi__epoch_age(const struct mi_page *page, uint32_t epoch) {
-  return epoch - mi__page_more(page)->epoch;
+/* How many epochs ago the page was in use; below 0 where somebody moved the epoch since the sweep
+ * that asks began, and the page was stamped after that. */
+mi__inline int32_t mi__epoch_age(const struct mi_page *page, uint32_t epoch) {
+  return (int32_t)(epoch - mi__page_more(page)->epoch);
 }
 
 #endif

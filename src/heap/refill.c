@@ -12,34 +12,6 @@
 #include "rt/counter.h"
 #include "rt/option.h"
 
-/* A list from the page that is neither taken nor formed yet: remote frees, or fresh blocks. Both
- * count as used. *live: the other formed blocks. */
-static mi__noinline struct mi_block *take_or_form(struct mi_theap_s *theap,
-                                                  struct mi__theap_bin *b, struct mi_page *page,
-                                                  bool *zero, uint32_t *live) {
-  uint32_t n;
-  struct mi_block *list = mi__remote_take(page, &n);
-  if (list == NULL && page->n_formed < page->n_blocks) {
-    n = mi__page_form(page, 4 * MI_KIB);
-    list = page->free;
-    page->free = NULL;
-    if (mi__likely(list != NULL)) { /* else there are only holes, or no memory was committed */
-      theap->n_extended++;
-      *zero = mi__page_flag(page, MI_PAGE_ZERO);
-    }
-  }
-  mi__account_begin(theap, b, page, n);
-  *live = page->n_formed - n;
-  return list;
-}
-
-mi__inline struct mi_block *more_of(struct mi_theap_s *theap, struct mi__theap_bin *b,
-                                    struct mi_page *page, bool *zero, uint32_t *live) {
-  bool nothing = mi__load(&page->xremote, relaxed) == MI_REMOTE_OWNED &&
-                 page->n_formed == page->n_blocks;
-  return nothing ? NULL : take_or_form(theap, b, page, zero, live);
-}
-
 /* The list begins with no block of the page: somebody wrote to a free block, or freed one twice. */
 static mi__cold struct mi_block *broken(struct mi_theap_s *theap, struct mi_page *page,
                                         enum mi__fault fault) {
@@ -179,6 +151,70 @@ static struct mi_page *take_abandoned(struct mi_theap_s *theap, unsigned bin) {
   if (mi__heap_is_main(heap)) mi__store(&page->n_counted, mi__page_used(page), relaxed);
   mi__theap_attach(theap, page);
   return page->list != MI_LIST_HOLLOW ? page : NULL; /* what has only holes comes last */
+}
+
+/* A block of a large page is formed only where no other is to be had, for that costs the most
+ * memory: not from pages with free blocks, abandoned pages, or holes of other pages. True: there is
+ * one on the avail list now. */
+static mi__noinline bool has_elsewhere(struct mi_theap_s *theap, struct mi__theap_bin *b,
+                                       unsigned bin) {
+  if (avail_with_blocks(b) != NULL || take_abandoned(theap, bin) != NULL) return true;
+  struct mi_page *hollow = from_holes(theap, bin);
+  if (hollow == NULL) return false;
+  mi__list_remove(b, hollow);
+  mi__put_by_room(b, hollow);
+  return true;
+}
+
+/* Fresh blocks. NULL: there are only holes, or no memory could be committed. */
+mi__inline struct mi_block *form(struct mi_theap_s *theap, struct mi_page *page, bool *zero,
+                                 uint32_t *n) {
+  *n = mi__page_form(page, 4 * MI_KIB);
+  if (mi__unlikely(*n == 0)) return NULL;
+  theap->n_extended++;
+  *zero = mi__page_flag(page, MI_PAGE_ZERO);
+  return mi__page_take_list(page);
+}
+
+/* Blocks of the page's own holes, or fresh ones. NULL also where others are rather used. */
+static mi__noinline struct mi_block *form_large(struct mi_theap_s *theap, struct mi__theap_bin *b,
+                                                struct mi_page *page, bool *zero, uint32_t *live) {
+  struct mi_block *list = NULL;
+  uint32_t before = page->n_formed, n = 0;
+  if (!has_elsewhere(theap, b, page->bin)) {
+    if (!mi__holes_bring_back(page, 1)) {
+      list = form(theap, page, zero, &n);
+    } else {
+      n = page->n_formed - before;
+      list = mi__page_take_list(page);
+    }
+  }
+  mi__account_begin(theap, b, page, n);
+  *live = page->n_formed - n;
+  return list;
+}
+
+/* A list from the page that is neither taken nor formed yet: remote frees, or fresh blocks. Both
+ * count as used. *live: the other formed blocks. */
+static mi__noinline struct mi_block *take_or_form(struct mi_theap_s *theap,
+                                                  struct mi__theap_bin *b, struct mi_page *page,
+                                                  bool *zero, uint32_t *live) {
+  uint32_t n;
+  struct mi_block *list = mi__remote_take(page, &n);
+  if (list == NULL && page->n_formed < page->n_blocks) {
+    if (mi__unlikely(page->kind == MI_PAGE_LARGE)) return form_large(theap, b, page, zero, live);
+    list = form(theap, page, zero, &n);
+  }
+  mi__account_begin(theap, b, page, n);
+  *live = page->n_formed - n;
+  return list;
+}
+
+mi__inline struct mi_block *more_of(struct mi_theap_s *theap, struct mi__theap_bin *b,
+                                    struct mi_page *page, bool *zero, uint32_t *live) {
+  bool nothing = mi__load(&page->xremote, relaxed) == MI_REMOTE_OWNED &&
+                 page->n_formed == page->n_blocks;
+  return nothing ? NULL : take_or_form(theap, b, page, zero, live);
 }
 
 static struct mi_page *fresh_page(struct mi_theap_s *theap, unsigned bin) {

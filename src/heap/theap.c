@@ -341,6 +341,19 @@ void mi__page_move(struct mi_heap_s *from, struct mi_page *page) {
   mi__store(&page->heap, to, relaxed);
 }
 
+static mi__noinline void send_pages(struct mi_theap_s *theap, unsigned bin, enum mi__fate fate) {
+  struct mi__theap_bin *b = &theap->bins[bin];
+  while (b->n_pages > 0) {
+    struct mi_page *page = b->full.head;
+    if (page == NULL) page = b->avail.head;
+    if (page == NULL) page = theap->hollow[bin].head;
+    page_leaves(b, page);
+    send_page(theap, page, fate);
+  }
+  if (theap->n_extra_full[bin] > 0) mi__theap_keep_fewer(theap, bin);
+  mi__assert(b->n_full == 0);
+}
+
 void mi__theap_empty(struct mi_theap_s *theap, enum mi__fate fate) {
   for (uint64_t bins = mi__load(&theap->used_bins, relaxed); bins != 0; bins &= bins - 1) {
     unsigned bin = mi__ctz64(bins);
@@ -348,15 +361,7 @@ void mi__theap_empty(struct mi_theap_s *theap, enum mi__fate fate) {
     if (fate == MI_FATE_DESTROY) drop_current(theap, bin);
     else put_ready_back(theap, bin);
     mi__slot_empty(theap, b);
-    while (b->n_pages > 0) {
-      struct mi_page *page = b->full.head;
-      if (page == NULL) page = b->avail.head;
-      if (page == NULL) page = theap->hollow[bin].head;
-      page_leaves(b, page);
-      send_page(theap, page, fate);
-    }
-    if (theap->n_extra_full[bin] > 0) mi__theap_keep_fewer(theap, bin);
-    mi__assert(b->n_pages == 0 && b->n_full == 0);
+    if (mi__unlikely(b->n_pages > 0 || theap->n_extra_full[bin] > 0)) send_pages(theap, bin, fate);
   }
 }
 

@@ -15,7 +15,7 @@
 #include "rt/option.h"
 
 /* A large page keeps its memory while its age is below. */
-#define HOLD_EPOCHS 2u
+#define HOLD_EPOCHS 2
 /* A park in which large pages were held is swept again so often at the most. */
 #define PARK_SWEEPS 6u
 /* Ages that the floor tells apart: what was used last comes first. */
@@ -115,7 +115,7 @@ struct ages { size_t bytes[AGES]; };
 
 static uint32_t age_class(const struct sweep *s, const struct mi_page *page) {
   uint32_t width = (s->floor_epochs + AGES - 1) / AGES;
-  uint32_t class = mi__epoch_age(page, s->epoch) / (width > 0 ? width : 1);
+  uint32_t class = (uint32_t)mi__epoch_age(page, s->epoch) / (width > 0 ? width : 1);
   return mi__min(class, AGES - 1);
 }
 
@@ -123,8 +123,8 @@ static uint32_t age_class(const struct sweep *s, const struct mi_page *page) {
  * of the youngest classes, as many as there is room for in what nobody else has. */
 static bool may_keep(const struct sweep *s, const struct mi_page *page) {
   if (!mi__holes_may(page) || page->free == NULL) return false;
-  uint32_t age = mi__epoch_age(page, s->epoch);
-  return age >= HOLD_EPOCHS && age < s->floor_epochs;
+  int32_t age = mi__epoch_age(page, s->epoch);
+  return age >= HOLD_EPOCHS && (uint32_t)age < s->floor_epochs;
 }
 
 static void drop_shares(struct sweep *s, const struct mi__page_queue *q, struct ages *ages) {
@@ -340,7 +340,7 @@ static uint64_t plan_next(const struct sweep *s, struct mi_thread *thread, uint6
   if (plan->n == 0) plan->epoch = s->epoch;
   plan->n++;
   plan->floor_ms = 0;
-  if (s->pending && s->epoch - plan->epoch < HOLD_EPOCHS && plan->n < PARK_SWEEPS)
+  if (s->pending && (int32_t)(s->epoch - plan->epoch) < HOLD_EPOCHS && plan->n < PARK_SWEEPS)
     return now + s->interval;
   plan->n = 0;
   if (s->keeps) plan->floor_ms = now + s->floor_epochs * s->interval;

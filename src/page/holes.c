@@ -48,6 +48,11 @@ bool mi__holes_has(const struct mi_page *page, const void *block) {
                  (uint32_t)((start + page->block_size - 1) >> shift));
 }
 
+static void set_n_holes(struct mi_page *page, uint32_t n) {
+  mi__store(&page->n_holes, (uint16_t)n, relaxed);
+  mi__page_set_flag(page, MI_PAGE_HAS_HOLES, n > 0);
+}
+
 /* ---- counters ---- */
 
 static void count_holes(int64_t bytes, int64_t blocks) {
@@ -121,7 +126,7 @@ static void make_holes(struct mi_page *page, struct plan *plan, int64_t bytes) {
   count_holes(bytes, n);
   mi__count(&mi__hole_counters.purged_bytes_total, bytes);
   page->n_formed -= n;
-  mi__store(&page->n_holes, (uint16_t)(mi__page_n_holes(page) + n), relaxed);
+  set_n_holes(page, mi__page_n_holes(page) + n);
   link_rest(page, plan, NULL); /* the links were in what is gone */
 }
 
@@ -181,7 +186,7 @@ static void undo(struct mi_page *page, const struct map *map, struct range units
   uint32_t n = before - mark_holes(map, &plan.units, plan.gone);
   store_units(page, &plan.units);
   page->n_formed += n;
-  mi__store(&page->n_holes, (uint16_t)(mi__page_n_holes(page) - n), relaxed);
+  set_n_holes(page, mi__page_n_holes(page) - n);
   link_rest(page, &plan, page->free);
   mi__lock_release(mi__holes_lock(page));
   if (is_tail) {
@@ -279,7 +284,7 @@ bool mi__holes_bring_back(struct mi_page *page, size_t min_bytes) {
     uint32_t n = before - mark_holes(&plan.map, &plan.units, plan.gone);
     store_units(page, &plan.units);
     page->n_formed += n;
-    mi__store(&page->n_holes, (uint16_t)(before - n), relaxed);
+    set_n_holes(page, before - n);
     link_rest(page, &plan, NULL);
     count_holes(-((int64_t)n_units << plan.map.shift), -(int64_t)n);
     mi__count(&mi__hole_counters.reuse_calls, 1);
@@ -327,10 +332,6 @@ size_t mi__holes_bytes(const struct mi_page *page) {
 }
 
 void mi__holes_end_slow(struct mi_page *page) {
-  if (page->kind == MI_PAGE_LARGE) {
-    mi__holes_unkeep(page);
-    mi__page_more(page)->epoch = 0;
-  }
   struct units units = load_units(page);
   if (!has_units(&units)) return;
   struct map map = map_of(page);
@@ -340,7 +341,7 @@ void mi__holes_end_slow(struct mi_page *page) {
   mi__count(&mi__hole_counters.unformed_bytes, -(n_tail << map.shift));
   mi__lock_acquire(mi__holes_lock(page));
   store_units(page, &(struct units){{0}});
-  mi__store(&page->n_holes, 0, relaxed);
+  set_n_holes(page, 0);
   mi__lock_release(mi__holes_lock(page));
 }
 

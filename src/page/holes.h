@@ -79,11 +79,14 @@ bool mi__holes_has_tail(const struct mi_page *page);
 bool mi__holes_bring_back(struct mi_page *page, size_t min_bytes);
 /* Blocks are about to be formed in this part of the tail. The page may be current. */
 void mi__holes_before_form(struct mi_page *page, const char *at, size_t size);
+/* The page, a large one, has no share of the floor any more (see below). */
+void mi__holes_unkeep(struct mi_page *page);
 void mi__holes_end_slow(struct mi_page *page);
 /* The page is about to go, or is broken: it has no holes any more, and no share of the floor. */
 mi__inline void mi__holes_end(struct mi_page *page) {
-  bool has = mi__page_n_holes(page) > 0 || mi__page_flag(page, MI_PAGE_TAIL_GONE);
-  if (mi__unlikely(has || page->kind == MI_PAGE_LARGE)) mi__holes_end_slow(page);
+  if (mi__unlikely(mi__page_flag(page, MI_PAGE_TAIL_GONE | MI_PAGE_HAS_HOLES)))
+    mi__holes_end_slow(page);
+  if (mi__unlikely(page->n_slices > 1 && page->kind == MI_PAGE_LARGE)) mi__holes_unkeep(page);
 }
 
 /* Any thread that holds a block of the page: is this block in a hole? Live blocks never are. */
@@ -101,7 +104,5 @@ size_t mi__holes_bytes(const struct mi_page *page);
 extern _Atomic(int64_t) mi__holes_kept; /* bytes: sum of `kept` of all large pages */
 /* Count so many bytes of the page; it has none so far. False: that is more than `floor` in all. */
 bool mi__holes_keep(struct mi_page *page, size_t bytes, size_t floor);
-/* The page has no share of the floor any more. */
-void mi__holes_unkeep(struct mi_page *page);
 
 #endif

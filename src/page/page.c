@@ -136,6 +136,7 @@ void mi__page_delete(struct mi__arenas *arenas, struct mi_page *page) {
     mi__page_forget_huge(page);
   } else {
     mi__holes_end(page);
+    if (n_slices > 1) mi__page_more(page)->epoch = 0;
     for (size_t i = 1; i < n_slices; i++) clear_inner(page + i);
     clear_record(page);
   }

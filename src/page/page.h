@@ -60,6 +60,7 @@ enum mi__page_flags {
   MI_PAGE_HOLLOW = 64,
   MI_PAGE_TAIL_GONE = 128, /* some of what was never formed was given back (holes.h) */
   MI_PAGE_DRAINS = 256,  /* of a deleted heap's exclusive arena: nothing is allocated there again */
+  MI_PAGE_HAS_HOLES = 512, /* n_holes > 0 */
 };
 
 /* What is wrong with the free blocks of a broken page: a link that was overwritten, in which list;
@@ -205,12 +206,15 @@ mi__inline void mi__page_end_current(struct mi_page *page) {
   page->push = &page->free;
   mi__page_set_used(page, page->n_formed);
 }
-/* Take all free blocks: they count as used from now on. */
-mi__inline struct mi_block *mi__page_take_free(struct mi_page *page) {
+mi__inline struct mi_block *mi__page_take_list(struct mi_page *page) {
   struct mi_block *list = page->free;
   page->free = NULL;
-  mi__page_set_used(page, page->n_formed);
   return list;
+}
+/* Take all free blocks: they count as used from now on. */
+mi__inline struct mi_block *mi__page_take_free(struct mi_page *page) {
+  mi__page_set_used(page, page->n_formed);
+  return mi__page_take_list(page);
 }
 /* Put a list of `max` used blocks (a ready list: at most `max`) back on `free`; *n: how many. None,
  * and no block is written to, where something is wrong: a link leaves the page, is no block start,
