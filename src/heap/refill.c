@@ -153,12 +153,11 @@ static struct mi_page *take_abandoned(struct mi_theap_s *theap, unsigned bin) {
   return page->list != MI_LIST_HOLLOW ? page : NULL; /* what has only holes comes last */
 }
 
-/* A block of a large page is formed only where no other is to be had, for that costs the most
- * memory: not from pages with free blocks, abandoned pages, or holes of other pages. True: there is
- * one on the avail list now. */
+/* A block of a large page is formed where abandoned pages and holes have none, for that costs the
+ * most memory. True: there is one on the avail list now. */
 static mi__noinline bool has_elsewhere(struct mi_theap_s *theap, struct mi__theap_bin *b,
                                        unsigned bin) {
-  if (avail_with_blocks(b) != NULL || take_abandoned(theap, bin) != NULL) return true;
+  if (take_abandoned(theap, bin) != NULL) return true;
   struct mi_page *hollow = from_holes(theap, bin);
   if (hollow == NULL) return false;
   mi__list_remove(b, hollow);

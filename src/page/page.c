@@ -6,16 +6,6 @@
 #include "page/remote.h"
 #include <string.h>
 
-enum mi__page_kind mi__page_kind_of_bin(unsigned bin) {
-  size_t size = mi__bin_size(bin);
-  if (size <= MI_SMALL_PAGE_BLOCK_MAX) return MI_PAGE_SMALL;
-  return size <= MI_MEDIUM_PAGE_BLOCK_MAX ? MI_PAGE_MEDIUM : MI_PAGE_LARGE;
-}
-
-size_t mi__page_slices(enum mi__page_kind kind) {
-  return kind == MI_PAGE_SMALL ? 1 : kind == MI_PAGE_MEDIUM ? 8 : 64;
-}
-
 /* Records of neighbouring slices are neighbours, but for a granule's border, and only huge pages
  * cross that. */
 static void set_inner(struct mi_page *page, size_t slice) {

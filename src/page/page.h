@@ -174,9 +174,15 @@ mi__inline void mi__page_set_flag(struct mi_page *page, unsigned flag, bool on) 
   mi__store(&page->flags, (uint16_t)(on ? flags | flag : flags & ~flag), relaxed);
 }
 
-enum mi__page_kind mi__page_kind_of_bin(unsigned bin);
-/* Slices that a page of this kind wants, and the least that hold one block. */
-size_t mi__page_slices(enum mi__page_kind kind);
+mi__inline enum mi__page_kind mi__page_kind_of_bin(unsigned bin) {
+  size_t size = mi__bin_size(bin);
+  if (size <= MI_SMALL_PAGE_BLOCK_MAX) return MI_PAGE_SMALL;
+  return size <= MI_MEDIUM_PAGE_BLOCK_MAX ? MI_PAGE_MEDIUM : MI_PAGE_LARGE;
+}
+/* Slices that a page of this kind wants. */
+mi__inline size_t mi__page_slices(enum mi__page_kind kind) {
+  return kind == MI_PAGE_SMALL ? 1 : kind == MI_PAGE_MEDIUM ? 8 : 64;
+}
 
 /* Make a page of bin `bin` of the span: record and inner records. Owned by the caller
  * (MI_REMOTE_OWNED), `owner` not set. */
