@@ -73,29 +73,23 @@ void mi__request_take_back(struct mi_thread *thread, uint32_t number) {
     mi__fetch_sub(&mi__wants, MI_WANTS_SWEEP, relaxed);
 }
 
-/* 0: there is none. */
-static uint32_t take_request(struct mi_thread *self) {
-  uint32_t number = mi__exchange(&self->xrequest, 0, seq_cst);
-  if (number != 0) mi__fetch_sub(&mi__wants, MI_WANTS_SWEEP, relaxed);
-  return number;
-}
-
-/* Release: who waits (acquire) sees the counters of what was given back. */
 static void note_served(void) {
+  mi__fetch_sub(&mi__wants, MI_WANTS_SWEEP, relaxed);
   mi__fetch_add(&mi__requests_served, 1, release);
   mi__os_wake(&mi__requests_served, INT32_MAX);
 }
 
 void mi__request_serve(struct mi_thread *self) {
-  if (mi__load(&self->xrequest, relaxed) == 0) return;
-  uint32_t number = take_request(self);
-  if (number == 0) return;
+  uint32_t number = mi__load(&self->xrequest, relaxed);
+  if (mi__likely(number == 0)) return;
   (void)mi__thread_sweep(self, number % 2 != 0 ? MI_SWEEP_FORCE : MI_SWEEP_OWN, NULL);
-  note_served();
+  /* Only now, for who has asked takes it for the answer. A newer request stays, and comes next.
+   * Release: who reads it (acquire) sees the counters of what was given back. */
+  if (mi__cas(&self->xrequest, &number, 0, release)) note_served();
 }
 
 void mi__request_drop(struct mi_thread *self) {
-  if (take_request(self) != 0) note_served();
+  if (mi__exchange(&self->xrequest, 0, seq_cst) != 0) note_served();
 }
 
 void mi__request_fork_child(void) {

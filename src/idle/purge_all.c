@@ -66,7 +66,8 @@ static size_t count_pending(const struct mi_thread *self, uint32_t number) {
   size_t n = 0;
   struct mi_thread *thread = mi__thread_each(NULL);
   for (; thread != NULL; thread = mi__thread_each(thread)) {
-    if (!is_other(thread, self) || mi__load(&thread->xrequest, relaxed) != number) continue;
+    /* Acquire: pairs with the release of mi__request_serve. */
+    if (!is_other(thread, self) || mi__load(&thread->xrequest, acquire) != number) continue;
     if (!mi__sweep_parked(thread, is_forced(number))) n++;
     else mi__request_take_back(thread, number);
   }
