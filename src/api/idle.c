@@ -50,7 +50,7 @@ mi__export bool mi_on_thread_idle_start(void) {
 
 mi__export bool mi_on_thread_idle_pending(void) {
   const struct mi_thread *self = mi__thread_data();
-  return self != NULL && self->is_pending;
+  return self != NULL && mi__load(&self->is_pending, relaxed);
 }
 
 mi__export void mi_on_thread_idle_end(void) { mi__park_end(); }

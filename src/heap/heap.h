@@ -155,12 +155,12 @@ struct mi_thread {
   bool in_callback;     /* deferred-free function running */
   bool in_pool;         /* mi_thread_set_in_threadpool: takes over no pages of others by freeing */
   /* Of the last sweep, for the owner or who holds the claim of its park: thread_sweep.h. */
-  bool is_pending;      /* it left free blocks of large pages, for they were in use just before */
+  /* it left free blocks of large pages, for they were in use just before; or came too early */
+  _Atomic(bool) is_pending;
   uint32_t n_sweeps;    /* that made holes */
   struct mi__park_plan {
     uint32_t epoch;     /* of the first sweep of the park, or since others freed */
     uint32_t n;         /* sweeps since that one; 0: the next is the first */
-    uint64_t floor_ms;  /* when what the floor keeps goes; 0: nothing is kept */
   } plan;
   /* What other threads look at, apart from what the owner writes all the time: park.h, slot.h,
    * collect.h. */
@@ -169,6 +169,8 @@ struct mi_thread {
   _Atomic(uint64_t) xsweep_due; /* when its park is to be looked at, in ms; 0: never */
   _Atomic(uint64_t) xslots_due; /* when its slots are to be looked at, in ms; 0: never */
   _Atomic(uint64_t) xswept_ms;  /* when its last sweep ended; 0: it had none */
+  _Atomic(uint64_t) xmissed_ms; /* when a sweep came too late for a park; 0: never */
+  _Atomic(uint64_t) xfloor_ms;  /* when what the floor keeps of its park goes; 0: nothing is kept */
   struct mi_thread *next_all;   /* all threads; constant, but in a fork child */
   _Atomic(bool) in_use;         /* a thread has it */
 } mi__aligned(MI_CACHE_LINE);

@@ -28,10 +28,12 @@ void mi__park_make_due(struct mi_thread *thread, uint64_t when_ms) {
   if (mi__due_set(&thread->xsweep_due, when_ms)) mi__alarm_set(when_ms);
 }
 
-/* 0: it was never swept. */
+/* 0: it was never swept. Parks that are over before somebody comes are not worth a wake each. */
 static uint64_t next_sweep(const struct mi_thread *thread) {
   uint64_t swept = mi__load(&thread->xswept_ms, relaxed);
-  return swept == 0 ? 0 : swept + (uint64_t)mi__sweep_interval();
+  uint64_t missed = mi__load(&thread->xmissed_ms, relaxed);
+  uint64_t last = mi__max(swept, missed);
+  return last == 0 ? 0 : last + (uint64_t)mi__sweep_interval();
 }
 
 /* Nothing is moved across it that a handler which runs on this thread may see. */
@@ -50,6 +52,7 @@ void mi__park_begin(struct mi_thread *self) {
   mi__run_flush(self);
   uint64_t next = next_sweep(self);
   self->plan = (struct mi__park_plan){0};
+  mi__store(&self->xfloor_ms, 0, relaxed);
   self->parked_theap = mi__tls.theap;
   use_dummy(self);
   /* Release: pairs with the acquire of mi__park_claim. Seq_cst: PARK-3, PARK-4. */
@@ -105,7 +108,9 @@ void mi__park_leave(struct mi_thread *thread) {
 }
 
 void mi__park_freed_slow(struct mi_thread *owner) {
-  if (mi__load(&owner->xsweep_due, seq_cst) != 0) return;
+  /* Due already, but for the time when the floor is given up, which is far. */
+  uint64_t due = mi__load(&owner->xsweep_due, seq_cst);
+  if (due != 0 && due != mi__load(&owner->xfloor_ms, relaxed)) return;
   uint64_t interval = (uint64_t)mi__sweep_interval();
   mi__park_make_due(owner, mi__os_clock_ms() + (interval > 0 ? interval : 1));
 }

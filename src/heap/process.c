@@ -101,6 +101,7 @@ static void fork_child(void) {
   mi__heap_each_locked(fork_child_of_heap, NULL);
   mi__epoch_fork_child();
   mi__teardown_fork_child(mi__thread_data());
+  mi__sweep_fork_child(mi__thread_data());
   mi__request_fork_child();
   mi__thread_fork_child();
   mi__message_fork_child();

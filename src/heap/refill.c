@@ -120,7 +120,7 @@ static struct mi_page *full_with_remote(struct mi__page_queue *q) {
 
 /* A page of this theap all of whose free blocks are in holes; some are back on its list. */
 static struct mi_page *from_holes(struct mi_theap_s *theap, unsigned bin) {
-  struct mi_page *page = theap->hollow[bin].head;
+  struct mi_page *page = theap->hollow[bin].tail; /* the same until it has none */
   if (mi__likely(page == NULL) || !mi__holes_bring_back(page, 4 * MI_KIB)) return NULL;
   return page;
 }
@@ -157,7 +157,8 @@ static struct mi_page *take_abandoned(struct mi_theap_s *theap, unsigned bin) {
  * most memory. True: there is one on the avail list now. */
 static mi__noinline bool has_elsewhere(struct mi_theap_s *theap, struct mi__theap_bin *b,
                                        unsigned bin) {
-  if (take_abandoned(theap, bin) != NULL) return true;
+  struct mi_page *taken = take_abandoned(theap, bin);
+  if (taken != NULL && (taken->free != NULL || !mi__remote_is_empty(taken))) return true;
   struct mi_page *hollow = from_holes(theap, bin);
   if (hollow == NULL) return false;
   mi__list_remove(b, hollow);

@@ -9,6 +9,7 @@
 #include "heap/slot.h"
 #include "heap/thread.h"
 #include "heap/thread_sweep.h"
+#include "page/holes.h"
 #include "page/trailer.h"
 #include "rt/counter.h"
 #include "rt/option.h"
@@ -85,6 +86,7 @@ static bool end_abandoned(struct mi_page *page, bool broken) {
     give_back(page, true);
     return true;
   }
+  mi__holes_end(page);
   struct mi_heap_s *heap = mi__pool_hold(page);
   if (!mi__heap_is_main(heap)) {
     mi__pool_keep(heap, page);
@@ -125,6 +127,7 @@ static void page_leaves(struct mi__theap_bin *b, struct mi_page *page) {
 /* The last block of a page came back. */
 static void page_emptied(struct mi_theap_s *theap, struct mi_page *page) {
   struct mi__theap_bin *b = mi__theap_bin_of(theap, page);
+  if (page->kind == MI_PAGE_LARGE) mi__holes_unkeep(page);
   mi__account_used(theap, b, page, 0);
   page_leaves(b, page);
   mi__slot_put(theap, b, page);

@@ -86,6 +86,9 @@ static void init_data(struct mi_thread *self, struct mi_subproc *subproc) {
   }
   mi__store(&self->xsweep_due, 0, relaxed);
   mi__store(&self->xswept_ms, 0, relaxed);
+  mi__store(&self->xmissed_ms, 0, relaxed);
+  mi__store(&self->xfloor_ms, 0, relaxed);
+  mi__store(&self->is_pending, false, relaxed);
   mi__theap_init(&self->main, subproc->main, self);
   mi__gauge_add(&subproc->threads, 1);
 }

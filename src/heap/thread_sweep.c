@@ -100,8 +100,10 @@ static void sweep_linked(struct sweep *s, struct mi_theap_s *theap, struct mi__t
 
 static bool sweep_queue(struct sweep *s, struct mi_theap_s *theap, struct mi__theap_bin *b,
                         const struct mi__page_queue *q) {
+  /* What is refused by the OS comes back to the end of the list, and is not for this walk. */
+  const struct mi_page *last = q->tail;
   for (struct mi_page *page = q->head, *next; page != NULL; page = next) {
-    next = page->next;
+    next = page == last ? NULL : page->next;
     if (must_leave(s)) return false;
     if (page->kind == MI_PAGE_LARGE && mi__page_more(page)->kept > 0) continue;
     sweep_linked(s, theap, b, page);
@@ -224,7 +226,8 @@ void mi__pools_fork_child(struct mi_heap_s *heap) {
 
 static void sweep_taken(struct sweep *s, struct mi_heap_s *heap, struct mi_page *page,
                         union mi__faults *faults) {
-  bool broken = mi__page_flag(page, MI_PAGE_BROKEN);
+  bool broken = mi__page_flag(page, MI_PAGE_BROKEN); /* by the frees that were just taken in */
+  if (broken) mi__faults_note(faults, page);
   /* Frees into an abandoned page of the main heap were counted when they came. */
   if (mi__heap_is_main(heap)) mi__store(&page->n_counted, mi__page_used(page), relaxed);
   if (!broken && mi__page_used(page) > 0 && !sweep_page(s, page)) {
@@ -337,14 +340,17 @@ static uint64_t due_at(const struct sweep *s, const struct mi_thread *thread) {
 static uint64_t plan_next(const struct sweep *s, struct mi_thread *thread, uint64_t now) {
   struct mi__park_plan *plan = &thread->plan;
   if (s->pending && !s->holes) return due_at(s, thread);
-  if (plan->n == 0) plan->epoch = s->epoch;
+  /* Counted from the end of the first sweep: it stamped pages with epochs up to now. */
+  if (plan->n == 0) plan->epoch = mi__load(&mi__epoch_now, relaxed);
   plan->n++;
-  plan->floor_ms = 0;
+  mi__store(&thread->xfloor_ms, 0, relaxed);
   if (s->pending && (int32_t)(s->epoch - plan->epoch) < HOLD_EPOCHS && plan->n < PARK_SWEEPS)
     return now + s->interval;
   plan->n = 0;
-  if (s->keeps) plan->floor_ms = now + s->floor_epochs * s->interval;
-  return plan->floor_ms;
+  if (!s->keeps) return 0;
+  uint64_t floor_ms = now + s->floor_epochs * s->interval;
+  mi__store(&thread->xfloor_ms, floor_ms, relaxed);
+  return floor_ms;
 }
 
 bool mi__thread_sweep(struct mi_thread *thread, unsigned how, uint64_t *again_ms) {
@@ -356,7 +362,8 @@ bool mi__thread_sweep(struct mi_thread *thread, unsigned how, uint64_t *again_ms
   if (s.holes && now >= due_at(&s, thread)) {
     number_sweep(&s, thread);
     /* Nobody has used what the floor keeps for so long: all who might are parked. */
-    if (s.parked != NULL && thread->plan.floor_ms != 0 && now >= thread->plan.floor_ms) s.floor = 0;
+    uint64_t floor_ms = mi__load(&thread->xfloor_ms, relaxed);
+    if (s.parked != NULL && floor_ms != 0 && now >= floor_ms) s.floor = 0;
   } else {
     s.pending = s.holes;
     s.holes = false;
@@ -367,12 +374,31 @@ bool mi__thread_sweep(struct mi_thread *thread, unsigned how, uint64_t *again_ms
     whole = sweep_theap(&s, theap);
   if (theap != NULL) mi__claim_release(theap);
   if (s.holes) tell(&s);
-  thread->is_pending = s.pending;
+  mi__store(&thread->is_pending, s.pending, relaxed);
   now = mi__os_clock_ms();
   if (s.holes || (s.parked != NULL && !s.pending)) mi__store(&thread->xswept_ms, now, relaxed);
   if (again_ms != NULL) *again_ms = whole ? plan_next(&s, thread, now) : 0;
   if (s.parked == NULL) mi__arenas_bring_forward(mi__heap_arenas(mi__theap_heap(&thread->main)));
   return whole;
+}
+
+/* In the child of a fork: shares of threads that are not here any more are nobody's. */
+static int64_t shares_of(const struct mi_theap_s *theap) {
+  int64_t sum = 0;
+  for (uint64_t bins = large_bins(theap); bins != 0; bins &= bins - 1) {
+    const struct mi_page *page = theap->bins[mi__ctz64(bins)].avail.head;
+    for (; page != NULL; page = page->next) sum += mi__page_more(page)->kept;
+  }
+  return sum;
+}
+
+void mi__sweep_fork_child(struct mi_thread *self) {
+  int64_t kept = self == NULL ? 0 : shares_of(&self->main);
+  if (self != NULL) {
+    for (struct mi_theap_s *theap = self->theaps; theap != NULL; theap = theap->tnext)
+      kept += shares_of(theap);
+  }
+  mi__store(&mi__holes_kept, kept, relaxed);
 }
 
 static bool sweep_heap_now(struct mi_heap_s *heap, void *arg) {

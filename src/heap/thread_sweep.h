@@ -36,6 +36,9 @@ bool mi__thread_sweep(struct mi_thread *thread, unsigned how, uint64_t *again_ms
 void mi__theap_drop_floor(struct mi_theap_s *theap);
 void mi__page_drop_floor(struct mi_theap_s *theap, struct mi_page *page);
 
+/* In a fork child, when lost theaps are off the lists. self NULL: it has not allocated. */
+void mi__sweep_fork_child(struct mi_thread *self);
+
 /* Abandoned pages of all heaps, at once. */
 void mi__sweep_all_pools(void);
 enum { MI_POOLS_FREE = 0, MI_POOLS_SWEPT = 1, MI_POOLS_CLOSED = 2, MI_POOLS_SLEEPERS = 4 };

@@ -100,12 +100,13 @@ int mi__purge_all(bool force, size_t wait_ms, mi_purge_all_report_t *report) {
   sweep_caller(self, force);
   mi__shared_collect();
   mi__sweep_all_pools();
-  const struct mi_thread *caller = mi__thread_data();
-  size_t n_others = sweep_or_ask(caller, number);
-  size_t n_pending = wait_for_others(caller, number, wait_ms);
+  /* A caller that is parked is one of them. */
+  size_t n_others = sweep_or_ask(self, number);
+  size_t n_pending = wait_for_others(self, number, wait_ms);
   purge_sets(force);
   report->arena_bytes = (size_t)(given_back() - before);
-  report->hole_bytes = (size_t)(holes_made() - holes_before);
+  /* What the OS refuses is taken off again. */
+  report->hole_bytes = (size_t)mi__max(holes_made() - holes_before, 0);
   report->theaps_swept = n_others - n_pending + (self != NULL);
   report->theaps_pending = n_pending;
   report->theaps_orphaned = mi__thread_vanished();

@@ -42,6 +42,7 @@ static void look_at_park(struct mi_thread *thread, uint64_t now) {
   if (mi__sweep_parked(thread, false) || MI_BAD_PURGE == 4) return;
   /* It came back, or is about to: its next park is made due by itself. Or a fork was waiting. */
   uint32_t state = mi__load(&thread->xpark, seq_cst);
+  mi__store(&thread->xmissed_ms, now, relaxed);
   if (state != MI_PARK_RUNNING && (state & MI_PARK_BACK) == 0)
     mi__park_make_due(thread, now + SOON_MS);
 }

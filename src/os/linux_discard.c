@@ -49,20 +49,24 @@ static unsigned discard_vector(const struct mi__os_range *ranges, unsigned n) {
 bool mi__os_discards_at_once(void) { return false; }
 #endif
 
-void mi__os_discard_ranges(struct mi__os_range *ranges, unsigned n) {
+/* The call itself is refused, and not one of its ranges: an old kernel, or a filter. */
+static bool is_refused(int error) { return error == EBADF || error == ENOSYS || error == EPERM; }
+
+void mi__os_discard_ranges(struct mi__os_range *ranges, unsigned n, bool at_once) {
   int saved = errno;
-  bool at_once = n > 1 && mi__os_discards_at_once();
-  unsigned i = 0;
-  while (i < n) {
-    unsigned n_asked = at_once ? mi__min(n - i, MAX_VECTOR) : 0;
-    unsigned n_done = at_once ? discard_vector(&ranges[i], n_asked) : 0;
-    for (unsigned k = 0; k < n_done; k++) ranges[i++].done = true;
-    if (at_once && n_done == n_asked) continue;
-    ranges[i].done = mi__os_discard(ranges[i].start, ranges[i].size, false);
-    if (at_once && n_done == 0 && ranges[i].done) { /* it was the call that was refused */
-      mi__store(&refused, true, relaxed);
-      at_once = false;
+  for (unsigned i = 0; i < n;) {
+    unsigned n_asked = at_once && n > 1 ? mi__min(n - i, MAX_VECTOR) : 0, n_done = 0;
+    if (n_asked > 0) {
+      errno = 0;
+      n_done = discard_vector(&ranges[i], n_asked);
+      if (n_done == 0 && is_refused(errno)) {
+        mi__store(&refused, true, relaxed);
+        at_once = false;
+      }
     }
+    for (unsigned k = 0; k < n_done; k++) ranges[i++].done = true;
+    if (n_asked > 0 && n_done == n_asked) continue;
+    ranges[i].done = mi__os_discard(ranges[i].start, ranges[i].size, false);
     i++;
   }
   errno = saved;

@@ -62,7 +62,8 @@ struct mi__os_range {
   size_t size;
   bool done; /* out: its contents are given up */
 };
-void mi__os_discard_ranges(struct mi__os_range *ranges, unsigned n);
+/* at_once: mi__os_discards_at_once() says so. */
+void mi__os_discard_ranges(struct mi__os_range *ranges, unsigned n, bool at_once);
 /* Is there such a call, and may this process make it? */
 bool mi__os_discards_at_once(void);
 /* Forbid or allow all access. */

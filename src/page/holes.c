@@ -171,7 +171,8 @@ static enum mi__fault make(struct mi_page *page, struct going *going) {
 void mi__discards_begin(struct mi__discards *discards,
                         void (*undone)(struct mi_page *page, void *arg), void *arg) {
   discards->n = 0;
-  discards->at_once = mi__os_discards_at_once();
+  discards->bytes = 0;
+  discards->is_known = discards->at_once = false;
   discards->undone = undone;
   discards->arg = arg;
 }
@@ -201,8 +202,9 @@ static void undo(struct mi_page *page, const struct map *map, struct range units
 void mi__discards_flush(struct mi__discards *discards) {
   unsigned n = discards->n;
   if (n == 0) return;
-  mi__os_discard_ranges(discards->range, n);
+  mi__os_discard_ranges(discards->range, n, discards->at_once);
   discards->n = 0;
+  discards->bytes = 0;
   for (unsigned i = 0; i < n; i++) {
     struct mi_page *page = discards->page[i];
     const struct mi__os_range *range = &discards->range[i];
@@ -233,6 +235,11 @@ static void discard_runs(const struct map *map, struct mi_page *page, const stru
     size_t size = (size_t)(hi - lo) << map->shift;
     if (zero) memset(start, 0, size);
     if (discards->n == MI_DISCARDS) mi__discards_flush(discards);
+    if (!discards->is_known) {
+      discards->at_once = mi__os_discards_at_once();
+      discards->is_known = true;
+    }
+    discards->bytes += size;
     discards->page[discards->n] = page;
     discards->range[discards->n++] = (struct mi__os_range){start, size, false};
     lo = hi;
@@ -249,7 +256,7 @@ enum mi__fault mi__holes_make(struct mi_page *page, struct mi__discards *discard
   mi__page_check(page);
   discard_runs(&going.map, page, &going.holes, discards);
   discard_runs(&going.map, page, &going.tail, discards);
-  if (!discards->at_once) mi__discards_flush(discards);
+  if (!discards->at_once || discards->bytes >= MI_DISCARD_BYTES) mi__discards_flush(discards);
   return MI_FAULT_NONE;
 }
 

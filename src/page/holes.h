@@ -52,9 +52,12 @@ mi__inline bool mi__holes_may(const struct mi_page *page) {
  * memory) comes out of its hole again; `undone` is called for its page, which may have been hollow.
  * Where the OS takes one range at a time nothing waits. */
 #define MI_DISCARDS 64u
+#define MI_DISCARD_BYTES ((size_t)MI_MIB) /* or so many bytes: who wants the page waits for them */
 struct mi__discards {
   unsigned n;
+  bool is_known; /* whether the OS takes several at once; it is not asked before there is one */
   bool at_once;
+  size_t bytes;
   void (*undone)(struct mi_page *page, void *arg); /* NULL: nothing */
   void *arg;
   struct mi_page *page[MI_DISCARDS];
