@@ -202,6 +202,28 @@ START_TEST(what_is_refused_is_not_hollow) {
 }
 END_TEST
 
+/* The same where memory waits to be given back with that of other pages: the page is hollow until then. */
+static uint64_t refuse_from_now_on(void) {
+  mi__os_calls.advise = refuse;
+  return clock_now;
+}
+START_TEST(what_is_refused_later_is_not_hollow) {
+  begin();
+  struct mi_page *page = with_free(0, 0), *other = with_free(3, 9);
+  for (size_t i = 3; i < 9; i++) mi_free(block(page, i));
+  refused = block(page, 4);
+  mi__os_calls.clock_ms = refuse_from_now_on; /* when the sweep has begun */
+  sweep(MI_SWEEP_OWN);
+  ck_assert_uint_eq(mi__page_n_holes(page), 0);
+  ck_assert_int_eq(page->list, MI_LIST_AVAIL);
+  ck_assert_int_eq(other->list, MI_LIST_HOLLOW);
+  ck_assert_int_eq(HOLES(purged_blocks), 6);
+  for (size_t i = 3; i < 9; i++) ck_assert_ptr_eq(page_at(alloc(SMALL)), page);
+  ck_assert_int_eq(HOLES(reuse_calls), 0);
+  mi__theap_check(my_theap());
+}
+END_TEST
+
 /* ---- what malloc takes ---- */
 
 START_TEST(resident_blocks_then_holes_then_a_fresh_page) {
@@ -519,6 +541,7 @@ int main(void) {
   tcase_add_test(tcase, the_first_free_may_be_the_last);
   tcase_add_test(tcase, a_page_with_resident_blocks_is_not_hollow);
   tcase_add_test(tcase, what_is_refused_is_not_hollow);
+  tcase_add_test(tcase, what_is_refused_later_is_not_hollow);
   tcase_add_test(tcase, resident_blocks_then_holes_then_a_fresh_page);
   tcase = new_case(suite, "large");
   tcase_add_test(tcase, a_young_large_page_is_held);
