@@ -281,12 +281,12 @@ static uint32_t clear_holes(const struct map *map, struct units *units, size_t m
   return n;
 }
 
-bool mi__holes_bring_back(struct mi_page *page, size_t min_bytes) {
+bool mi__holes_bring_back(struct mi_page *page, size_t bytes) {
   struct plan plan = {.map = map_of(page), .units = load_units(page)};
   mi__assert(page->free == NULL);
   mi__lock_acquire(mi__holes_lock(page));
   uint32_t before = mark_holes(&plan.map, &plan.units, plan.free);
-  uint32_t n_units = clear_holes(&plan.map, &plan.units, min_bytes);
+  uint32_t n_units = clear_holes(&plan.map, &plan.units, bytes);
   if (n_units > 0) {
     uint32_t n = before - mark_holes(&plan.map, &plan.units, plan.gone);
     store_units(page, &plan.units);

@@ -77,9 +77,9 @@ mi__inline bool mi__holes_is_swept(const struct mi_page *page) {
 /* Is there more than the tail's memory to give back, or that? */
 bool mi__holes_has_tail(const struct mi_page *page);
 
-/* Bring holes back onto `free`, which is empty: min_bytes of blocks and at least one, where there
- * are so many. The blocks may hold anything. False: there is no hole. */
-bool mi__holes_bring_back(struct mi_page *page, size_t min_bytes);
+/* Bring holes back onto `free`, which is empty: about so many bytes of blocks, at least one. The
+ * blocks may hold anything. False: there is no hole. */
+bool mi__holes_bring_back(struct mi_page *page, size_t bytes);
 /* Blocks are about to be formed in this part of the tail. The page may be current. */
 void mi__holes_before_form(struct mi_page *page, const char *at, size_t size);
 /* The page, a large one, has no share of the floor any more (see below). */

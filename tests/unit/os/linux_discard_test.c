@@ -59,7 +59,7 @@ START_TEST(all_are_given_back) {
     unsigned n = numbers[k];
     prepare(n);
     errno = 4711;
-    mi__os_discard_ranges(ranges, n);
+    mi__os_discard_ranges(ranges, n, mi__os_discards_at_once());
     ck_assert_int_eq(errno, 4711);
     for (unsigned i = 0; i < MANY; i++) {
       ck_assert(page_is(2 * i, i < n ? 0 : 0xAB));
@@ -78,7 +78,7 @@ START_TEST(ranges_of_several_sizes) {
     ranges[i] = (struct mi__os_range){memory + at * page_size, (i + 1) * page_size, false};
     at += i + 2;
   }
-  mi__os_discard_ranges(ranges, 12);
+  mi__os_discard_ranges(ranges, 12, mi__os_discards_at_once());
   at = 0;
   for (unsigned i = 0; i < 12; i++) {
     ck_assert(ranges[i].done);
@@ -95,7 +95,7 @@ START_TEST(one_is_refused) {
   prepare(MANY);
   ck_assert_int_eq(munmap(ranges[bad].start, page_size), 0);
   errno = 4711;
-  mi__os_discard_ranges(ranges, MANY);
+  mi__os_discard_ranges(ranges, MANY, mi__os_discards_at_once());
   ck_assert_int_eq(errno, 4711);
   for (unsigned i = 0; i < MANY; i++) {
     ck_assert_int_eq(ranges[i].done, i != bad);
@@ -105,7 +105,7 @@ START_TEST(one_is_refused) {
   if (_i % N_WAYS == AS_IT_COMES) { /* and the call is not given up for that */
     bool at_once = mi__os_discards_at_once();
     prepare(MANY);
-    mi__os_discard_ranges(ranges, MANY);
+    mi__os_discard_ranges(ranges, MANY, mi__os_discards_at_once());
     for (unsigned i = 0; i < MANY; i++) ck_assert(ranges[i].done && page_is(2 * i, 0));
     ck_assert_int_eq(mi__os_discards_at_once(), at_once);
   }
@@ -116,7 +116,7 @@ START_TEST(several_are_refused) {
   choose(_i);
   prepare(MANY);
   for (unsigned i = 0; i < MANY; i += 7) ck_assert_int_eq(munmap(ranges[i].start, page_size), 0);
-  mi__os_discard_ranges(ranges, MANY);
+  mi__os_discard_ranges(ranges, MANY, mi__os_discards_at_once());
   for (unsigned i = 0; i < MANY; i++) {
     ck_assert_int_eq(ranges[i].done, i % 7 != 0);
     if (i % 7 != 0) ck_assert(page_is(2 * i, 0));
@@ -127,12 +127,12 @@ END_TEST
 START_TEST(one_call_for_each_where_the_seam_is_set) {
   choose(ONE_BY_ONE);
   prepare(10);
-  mi__os_discard_ranges(ranges, 10);
+  mi__os_discard_ranges(ranges, 10, mi__os_discards_at_once());
   ck_assert_int_eq(n_advices, 10);
   prepare(10);
   refused = 4;
   errno = 4711;
-  mi__os_discard_ranges(ranges, 10);
+  mi__os_discard_ranges(ranges, 10, mi__os_discards_at_once());
   ck_assert_int_eq(errno, 4711);
   for (int i = 0; i < 10; i++) {
     ck_assert_int_eq(ranges[i].done, i != 4);

@@ -401,23 +401,6 @@ START_TEST(all_of_it_comes_back) {
 }
 END_TEST
 
-/* min_bytes of blocks, where there are so many. */
-START_TEST(as_much_comes_back_as_is_asked_for) {
-  size_t size = sizes[_i];
-  for (int m = 0; m < 3; m++) {
-    struct mi_page *page = with_holes(size, 5, UINT32_MAX, 1, false);
-    (void)take_back(page, false);
-    for (size_t left = n_in_holes * size; left > 0;) {
-      ck_assert(mi__holes_bring_back(page, min_bytes[m]));
-      size_t got = take_back(page, true) * size;
-      ck_assert_uint_ge(got, mi__min(left, min_bytes[m]));
-      left -= got;
-    }
-    delete(page);
-  }
-}
-END_TEST
-
 /* ---- the tail ---- */
 
 START_TEST(the_tail_goes_and_is_formed_again) {
@@ -800,7 +783,6 @@ int main(void) {
   tcase_add_test(tcase, many_wait_together);
   tcase = add_case(suite, "back");
   tcase_add_loop_test(tcase, all_of_it_comes_back, 0, N_SIZES);
-  tcase_add_loop_test(tcase, as_much_comes_back_as_is_asked_for, 0, N_SIZES);
   tcase = add_case(suite, "tail");
   tcase_add_loop_test(tcase, the_tail_goes_and_is_formed_again, 0, N_SIZES);
   tcase_add_test(tcase, a_tail_that_is_not_there_stays);
