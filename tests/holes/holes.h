@@ -63,7 +63,7 @@ static inline void check_nothing_moved(void) {
 /* ---- what is resident ---- */
 
 static inline size_t os_page(void) {
-  static size_t size;
+  static _Atomic size_t size;
   if (size == 0) size = (size_t)sysconf(_SC_PAGESIZE);
   return size;
 }
