@@ -45,10 +45,14 @@ mi__inline void mi__list_remove(struct mi__theap_bin *b, struct mi_page *page) {
   }
 }
 
-/* Nothing free: the first free into it must take the slow path (PAGE-2). n_full is the caller's. */
-mi__inline void mi__queue_push_full(struct mi__theap_bin *b, struct mi_page *page) {
+/* Nothing is on its list: the first free into it must take the slow path (PAGE-2). */
+mi__inline void mi__page_watch_first_free(struct mi_page *page) {
   page->held = (uint16_t)(mi__page_used(page) - 1);
   page->until = 1;
+}
+/* n_full is the caller's. */
+mi__inline void mi__queue_push_full(struct mi__theap_bin *b, struct mi_page *page) {
+  mi__page_watch_first_free(page);
   mi__queue_push(&b->full, page, MI_LIST_FULL);
 }
 mi__inline void mi__put_full(struct mi__theap_bin *b, struct mi_page *page) {
@@ -58,8 +62,7 @@ mi__inline void mi__put_full(struct mi__theap_bin *b, struct mi_page *page) {
 
 /* Nothing free but in holes: as for a full page. */
 mi__inline void mi__put_hollow(struct mi_page *page) {
-  page->held = (uint16_t)(mi__page_used(page) - 1);
-  page->until = 1;
+  mi__page_watch_first_free(page);
   mi__page_set_flag(page, MI_PAGE_HOLLOW, true);
   mi__queue_push(&mi__theap_of(page)->hollow[page->bin], page, MI_LIST_HOLLOW);
 }

@@ -60,6 +60,14 @@ static bool is_held(struct sweep *s, const struct mi_page *page) {
   return true;
 }
 
+/* False: it is broken, which was not known before. */
+static bool make_holes(struct mi_page *page, struct mi__discards *discards) {
+  enum mi__fault fault = mi__holes_make(page, discards);
+  if (mi__likely(fault == MI_FAULT_NONE)) return true;
+  mi__page_mark_broken(page, fault);
+  return false;
+}
+
 /* Owned, and in no state of change. False: it is broken. */
 static bool sweep_page(struct sweep *s, struct mi_page *page) {
   if (!mi__holes_may(page)) {
@@ -71,10 +79,7 @@ static bool sweep_page(struct sweep *s, struct mi_page *page) {
     s->n_skipped++;
     return true;
   }
-  enum mi__fault fault = mi__holes_make(page, &s->discards);
-  if (mi__likely(fault == MI_FAULT_NONE)) return true;
-  mi__page_mark_broken(page, fault);
-  return false;
+  return make_holes(page, &s->discards);
 }
 
 /* What was taken for a hole is free memory: of a page of a theap, or of one that was taken from a
@@ -177,11 +182,9 @@ void mi__page_drop_floor(struct mi_theap_s *theap, struct mi_page *page) {
   if (!mi__holes_may(page) || mi__option_get(mi_option_purge_holes) == 0) return;
   struct mi__discards discards;
   mi__discards_begin(&discards, NULL, NULL);
-  enum mi__fault fault = mi__holes_make(page, &discards);
+  bool whole = make_holes(page, &discards);
   mi__discards_flush(&discards);
-  if (mi__likely(fault == MI_FAULT_NONE)) return;
-  mi__page_mark_broken(page, fault);
-  mi__faults_note(&theap->faults, page);
+  if (mi__unlikely(!whole)) mi__faults_note(&theap->faults, page);
 }
 
 void mi__theap_drop_floor(struct mi_theap_s *theap) {
@@ -213,6 +216,7 @@ static void release_pools(struct mi_heap_s *heap) {
 void mi__pools_close_slow(struct mi_heap_s *heap) {
   for (;;) {
     uint32_t word = MI_POOLS_FREE;
+    /* Acquire: pairs with the release of release_pools. */
     if (mi__cas(&heap->xpools, &word, MI_POOLS_CLOSED, acquire) || word == MI_POOLS_CLOSED) return;
     uint32_t marked = word | MI_POOLS_SLEEPERS;
     if (word == marked || mi__cas(&heap->xpools, &word, marked, relaxed))

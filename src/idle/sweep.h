@@ -6,7 +6,7 @@
 #include "heap/park.h"
 
 /* Any thread but the parked one: sweep its theaps, and bring the purge of their arenas forward.
- * False: it is not parked, or left early. */
+ * force: as MI_SWEEP_FORCE. False: it is not parked, or left early. */
 bool mi__sweep_parked(struct mi_thread *thread, bool force);
 
 /* Do all that is due now: parks, slots, arenas. Returns when the next is, at most 30 s from now.

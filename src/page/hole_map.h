@@ -36,7 +36,9 @@ mi__inline bool has_units(const struct units *units) {
   return (units->bits[0] | units->bits[1] | units->bits[2] | units->bits[3]) != 0;
 }
 
-mi__inline bool has_bit(const uint64_t *bits, uint32_t i) { return (bits[i / 64] >> i % 64 & 1) != 0; }
+mi__inline bool has_bit(const uint64_t *bits, uint32_t i) {
+  return (bits[i / 64] >> i % 64 & 1) != 0;
+}
 mi__inline void set_bit(uint64_t *bits, uint32_t i) { bits[i / 64] |= (uint64_t)1 << i % 64; }
 mi__inline void clear_bit(uint64_t *bits, uint32_t i) { bits[i / 64] &= ~((uint64_t)1 << i % 64); }
 

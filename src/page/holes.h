@@ -47,10 +47,10 @@ mi__inline bool mi__holes_may(const struct mi_page *page) {
   return page->n_blocks > 1 && !mi__page_flag(page, MI_PAGE_PINNED | MI_PAGE_BROKEN);
 }
 
-/* Memory that is about to be given back, for many calls of the OS cost more than one: it is in holes
- * already, of pages that the caller owns until it has flushed them. What the OS refuses then (locked
- * memory) comes out of its hole again; `undone` is called for its page, which may have been hollow.
- * Where the OS takes one range at a time nothing waits. */
+/* Memory that is about to be given back, for many calls of the OS cost more than one: it is in
+ * holes already, of pages that the caller owns until it has flushed them. What the OS refuses then
+ * (locked memory) comes out of its hole again; `undone` is called for its page, which may have been
+ * hollow. Where the OS takes one range at a time nothing waits. */
 #define MI_DISCARDS 64u
 #define MI_DISCARD_BYTES ((size_t)MI_MIB) /* or so many bytes: who wants the page waits for them */
 struct mi__discards {

@@ -110,7 +110,8 @@ struct mi_page {
   uint8_t fault;             /* enum mi__fault; of a broken page */
   uint8_t list;
   uint32_t reserved;
-  _Atomic(uint16_t) n_holes; /* x: blocks in holes; written under the lock of holes.h, read by all */
+  /* x: blocks in holes; written by the owner under the lock of holes.h, read by all */
+  _Atomic(uint16_t) n_holes;
   _Atomic(uint16_t) holes;   /* of a page of one slice: a bit for each unit, see holes.h */
 };
 /* The record of an inner slice. That of a page's second slice has besides what the page's own has
