@@ -52,16 +52,16 @@ static inline void mi_test_not_tracked(void) {
   exit(MI_TEST_SKIP);
 }
 
-/* A count for this size of run; a stress run repeats the program, so its counts are those of a long one. */
+/* A count for this size of run. A stress run repeats the program so often that its counts are those of a short one. */
 static inline size_t mi_test_scale(size_t short_count, size_t long_count) {
-  return mi_test_size() == MI_TEST_SHORT ? short_count : long_count;
+  return mi_test_size() == MI_TEST_LONG ? long_count : short_count;
 }
 
 /* How long a load without an end of its own may run: MI_STRESS_SECONDS in a stress run. */
 static inline unsigned mi_test_seconds(unsigned short_seconds, unsigned long_seconds) {
   const char *s = getenv("MI_STRESS_SECONDS");
   if (mi_test_size() == MI_TEST_STRESS && s != NULL && atoi(s) > 0) return (unsigned)atoi(s);
-  return mi_test_size() == MI_TEST_SHORT ? short_seconds : long_seconds;
+  return mi_test_size() == MI_TEST_LONG ? long_seconds : short_seconds;
 }
 
 /* How long a test waits for what another thread does by itself, in ms. It is done much sooner; but on a

@@ -78,18 +78,24 @@ bool mi__arena_open(struct mi__arena *arena, uint64_t missing) {
   return true;
 }
 
-bool mi__arena_discard(struct mi__arena *arena, size_t at, size_t end, bool surely, bool *zero) {
-  char *start = mi__arena_address(arena, at);
-  size_t size = (end - at) * MI_SLICE_SIZE;
+static bool discard(struct mi__arena *arena, char *start, size_t size, bool surely) {
+  bool unused = false;
+  if (arena->commit_fun != NULL) return call_program(arena, false, start, size, &unused);
+  if (surely && arena->needs_commit) return mi__os_decommit(start, size, &unused);
+  return mi__os_discard(start, size, !surely);
+}
+
+bool mi__arena_discard(struct mi__arena *arena, struct mi__os_range *ranges, unsigned n,
+                       bool surely, bool at_once) {
+  bool plain = surely && arena->commit_fun == NULL && !arena->needs_commit;
+  if (at_once && n > 1 && plain && mi__os_discards_at_once()) {
+    mi__os_discard_ranges(ranges, n, true);
+  } else {
+    for (struct mi__os_range *r = ranges; r < ranges + n; r++) {
+      r->done = discard(arena, r->start, r->size, surely);
+    }
+  }
   /* Lazily discarded memory may keep its contents; what a program handed over may be backed by a
    * file. */
-  *zero = surely && arena->mapped;
-  if (arena->commit_fun != NULL) {
-    bool is_zero = false;
-    return call_program(arena, false, start, size, &is_zero);
-  }
-  if (!surely) return mi__os_discard(start, size, true);
-  bool needs_commit;
-  if (arena->needs_commit) return mi__os_decommit(start, size, &needs_commit);
-  return mi__os_discard(start, size, false);
+  return surely && arena->mapped;
 }

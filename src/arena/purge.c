@@ -44,6 +44,7 @@ struct visit {
   size_t unit;     /* slices: a power of two up to a chunk, else whole chunks */
   bool decommits;  /* option purge_decommits */
   bool in_pass;    /* the guard is held: note the claim in `held` */
+  bool at_once;    /* several ranges may be discarded by one system call */
   bool may_leave;  /* leave the rest where somebody waits for the end of the pass */
   bool left_marks; /* out: something was made old, or kept; a later pass may purge it */
   bool look_again; /* out: something was purged, or it was gone when we had claimed it */
@@ -76,23 +77,30 @@ static void count_purged(struct visit *visit, uint64_t slices) {
   mi__count(&mi__counters.reset_calls, 1);
 }
 
-/* Purge the slices of `mask`, claimed, neighbours in one call. What cannot be purged keeps its
+/* Purge the slices of `mask`, claimed, neighbours in one range. What cannot be purged keeps its
  * marks. */
 static void purge_claimed(struct visit *visit, size_t c, uint64_t mask) {
   struct mi__chunk *chunk = &visit->arena->slices.chunks[c];
   /* The function is told of what is committed, and of nothing twice. */
   if (visit->arena->commit_fun != NULL) mask &= mi__load(&chunk->xcommitted, relaxed);
+  uint64_t runs[MI_CHUNK_SLICES / 2];
+  struct mi__os_range ranges[MI_CHUNK_SLICES / 2];
+  unsigned n_runs = 0;
   while (mask != 0) {
     unsigned first = mi__ctz64(mask);
     uint64_t rest = ~(mask >> first);
     unsigned n = rest == 0 ? MI_CHUNK_SLICES : mi__ctz64(rest);
-    uint64_t run = mi__chunk_mask(first, n);
-    mask &= ~run;
-    bool zero;
-    size_t at = c * MI_CHUNK_SLICES + first;
-    mi__count(&mi__counters.purge_calls, 1);
-    if (!mi__arena_discard(visit->arena, at, at + n, visit->decommits, &zero)) continue;
-    mi__purge_unmark(visit->arena, chunk, run, n);
+    runs[n_runs] = mi__chunk_mask(first, n);
+    mask &= ~runs[n_runs];
+    char *start = mi__arena_address(visit->arena, c * MI_CHUNK_SLICES + first);
+    ranges[n_runs++] = (struct mi__os_range){start, n * MI_SLICE_SIZE, false};
+  }
+  mi__count(&mi__counters.purge_calls, n_runs);
+  bool zero = mi__arena_discard(visit->arena, ranges, n_runs, visit->decommits, visit->at_once);
+  for (unsigned i = 0; i < n_runs; i++) {
+    if (!ranges[i].done) continue;
+    uint64_t run = runs[i];
+    mi__purge_unmark(visit->arena, chunk, run, popcount(run));
     count_purged(visit, mi__load(&chunk->xcommitted, relaxed) & run);
     mi__fetch_and(&chunk->xcommitted, ~run, relaxed);
     if (visit->arena->commit_fun != NULL) mi__fetch_and(&chunk->xready, ~run, relaxed);
@@ -265,6 +273,7 @@ static void pass_arena(const struct pass *pass, struct mi__arena *arena) {
   bool all = pass->force || pass->forward || (expire & 1) != 0 ||
              mi__policy_is_late(expire / 2, pass->now, pass->delay);
   struct visit visit = new_visit(arena, all ? ALL_AGES : OLD_ONLY, !pass->calls);
+  visit.at_once = pass->force || pass->forward;
   visit.may_leave = !pass->force;
   if (pass->force) visit.unit = 1;
   visit_slices(&visit, 0, mi__arena_end_slice(arena), pass->delay == 0);

@@ -11,6 +11,7 @@
 #include "arena/arena.h"
 #include "arena/bitmap.h"
 #include "mimalloc.h"
+#include "os/os.h"
 #include "rt/alarm.h"
 
 #define MI_CHUNK_SIZE (MI_CHUNK_SLICES * MI_SLICE_SIZE)
@@ -125,9 +126,11 @@ unsigned mi__numa_nodes(void); /* option use_numa_nodes */
 bool mi__arena_commit(struct mi__arena *arena, size_t at, size_t end);
 /* Make steps (a mask) usable. */
 bool mi__arena_open(struct mi__arena *arena, uint64_t missing);
-/* Give up the contents, and the commit charge where the arena needs commit; not surely: when the OS
- * has need of the memory. *zero: they read as zeros from now on. */
-bool mi__arena_discard(struct mi__arena *arena, size_t at, size_t end, bool surely, bool *zero);
+/* Give up the contents of ranges of the arena, and the commit charge where it needs commit; not
+ * surely: when the OS has need of the memory. at_once: in one system call where that can be. True:
+ * what is done reads as zeros from now on. */
+bool mi__arena_discard(struct mi__arena *arena, struct mi__os_range *ranges, unsigned n,
+                       bool surely, bool at_once);
 
 /* ---- area.c ---- */
 void mi__area_init(struct mi__arenas *set); /* huge and large OS pages that options ask for */

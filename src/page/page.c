@@ -177,45 +177,77 @@ uint32_t mi__page_form(struct mi_page *page, size_t min_bytes) {
   return n;
 }
 
-/* A list was walked as far as `last`, whose link is `next`. is_short: it could have been longer,
- * which only a ready list may be. A block that leads to itself stops the walk's progress, so it is
- * the last one. */
-static enum mi__fault fault_at(const struct mi_block *last, const struct mi_block *next,
-                               bool is_short, enum mi__fault kind) {
-  if (mi__likely(next == NULL)) return is_short && kind != MI_FAULT_READY ? kind : MI_FAULT_NONE;
-  return is_short || next == last ? kind : MI_FAULT_TWICE;
+/* A walk along a list in the order of the frees waits for the memory of each block in turn. Where
+ * the list has a good part of the page, the lines of all blocks are asked for before, in the order
+ * of their addresses, which waits for several at a time. (bench/mstress, two processors that share
+ * a cache: a fifth less time; with 32 blocks and an eighth of the page as the least, a sixth.) */
+#define MANY 8u
+static mi__noinline void prefetch(const struct mi_page *page) {
+  if (mi__page_flag(page, MI_PAGE_HAS_HOLES)) return; /* most of it may be gone */
+  size_t step = mi__max(page->block_size, MI_CACHE_LINE);
+  uint32_t behind = page->n_blocks - page->first;
+  const char *first = page->start + (size_t)page->first * page->block_size;
+  const char *end = first + (size_t)mi__min(page->n_formed, behind) * page->block_size;
+  for (const char *at = first; at < end; at += step) __builtin_prefetch(at);
+  if (page->n_formed <= behind) return;
+  end = page->start + (size_t)(page->n_formed - behind) * page->block_size;
+  for (const char *at = page->start; at < end; at += step) __builtin_prefetch(at);
+}
+
+/* A list was walked as far as `last`, whose link is `next`. */
+struct walk {
+  struct mi_block *last, *next;
+  uint32_t n;
+};
+static void walk_on(const struct mi_page *page, struct walk *walk, uint32_t max) {
+  struct mi_block *last = walk->last, *next = walk->next;
+  uint32_t n = walk->n;
+  while (next != NULL && n < max && mi__page_is_block(page, next)) {
+    last = next;
+    next = next->next;
+    n++;
+  }
+  *walk = (struct walk){last, next, n};
+}
+/* As far as `max` blocks. */
+static struct walk walk_list(const struct mi_page *page, struct mi_block *list, uint32_t max) {
+  struct walk walk = {NULL, list, 0};
+  uint32_t few = mi__max(MANY, page->n_formed / 16);
+  walk_on(page, &walk, mi__min(few, max));
+  if (walk.n < few || walk.next == NULL) return walk;
+  prefetch(page);
+  walk_on(page, &walk, max);
+  return walk;
+}
+
+/* is_short: it could have been longer, which only a ready list may be. A block that leads to itself
+ * stops the walk's progress, so it is the last one. */
+static enum mi__fault fault_of(const struct walk *walk, bool is_short, enum mi__fault kind) {
+  if (mi__likely(walk->next == NULL))
+    return is_short && kind != MI_FAULT_READY ? kind : MI_FAULT_NONE;
+  return is_short || walk->next == walk->last ? kind : MI_FAULT_TWICE;
 }
 
 enum mi__fault mi__page_put_back(struct mi_page *page, struct mi_block *list, uint32_t max,
                                  enum mi__fault kind, uint32_t *n) {
-  uint32_t put = 0;
-  struct mi_block *block = list, *last = NULL;
-  while (block != NULL && put < max && mi__page_is_block(page, block)) {
-    last = block;
-    block = block->next;
-    put++;
-  }
-  enum mi__fault fault = fault_at(last, block, put < max, kind);
-  if (mi__unlikely(fault != MI_FAULT_NONE)) put = 0; /* the last one may be a live block */
-  *n = put;
-  if (put == 0) return fault;
-  last->next = page->free;
+  struct walk walk = walk_list(page, list, max);
+  enum mi__fault fault = fault_of(&walk, walk.n < max, kind);
+  if (mi__unlikely(fault != MI_FAULT_NONE)) walk.n = 0; /* the last one may be a live block */
+  *n = walk.n;
+  if (walk.n == 0) return fault;
+  walk.last->next = page->free;
   page->free = list;
-  mi__page_set_used(page, mi__page_used(page) - put);
+  mi__page_set_used(page, mi__page_used(page) - walk.n);
   return MI_FAULT_NONE;
 }
 
 enum mi__fault mi__page_free_fault(const struct mi_page *page) {
-  uint32_t max = page->n_formed - mi__page_used(page), n = 0;
-  const struct mi_block *block = page->free, *last = NULL;
-  while (block != NULL && n < max && mi__page_is_block(page, block)) {
-    last = block;
-    block = block->next;
-    n++;
-  }
+  uint32_t max = page->n_formed - mi__page_used(page);
+  struct walk walk = walk_list(page, page->free, max);
   /* In a page with no live block a block that leads to itself was rather freed twice. */
-  if (mi__page_used(page) == 0 && block != NULL && block == last) return MI_FAULT_TWICE;
-  return fault_at(last, block, n < max, MI_FAULT_FREE);
+  if (mi__page_used(page) == 0 && walk.next != NULL && walk.next == walk.last)
+    return MI_FAULT_TWICE;
+  return fault_of(&walk, walk.n < max, MI_FAULT_FREE);
 }
 
 bool mi__page_mark_free(const struct mi_page *page, uint64_t *bits, uint32_t *n) {
@@ -225,6 +257,8 @@ bool mi__page_mark_free(const struct mi_page *page, uint64_t *bits, uint32_t *n)
    * less than 1. What is no block start does not multiply back. */
   uint64_t reciprocal = ((uint64_t)1 << 32) / page->block_size + 1;
   *n = 0;
+  uint32_t expected = page->n_formed - mi__page_used(page);
+  if (expected > MANY && expected > page->n_formed / 16) prefetch(page);
   for (const struct mi_block *b = page->free; b != NULL; b = b->next) {
     uintptr_t offset = (uintptr_t)((const char *)b - page->start);
     if (offset >= page->n_slices * MI_SLICE_SIZE) return false;
