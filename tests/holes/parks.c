@@ -45,7 +45,7 @@ static void check_park(void) {
 
 static void check_spaced(void) {
   idle_skip_without_parks();
-  for (size_t round = 0; round < mi_test_scale(6, 20); round++) {
+  for (size_t round = 0; round < mi_test_scale(2, 20); round++) {
     struct batch b = thinned(round);
     behave_sleep_ms(interval_ms() + 5);
     counts before = look();
@@ -71,7 +71,7 @@ static void *free_even(void *arg) {
 }
 static void check_third_party(void) {
   idle_skip_without_parks();
-  for (size_t round = 0; round < mi_test_scale(10, 20); round++) {
+  for (size_t round = 0; round < mi_test_scale(3, 20); round++) {
     struct batch b = batch_new(N_BLOCKS / 4, BLOCK, round);
     (void)batch_keep_each(&b, 3);
     CHECK(mi_on_thread_idle_start());
@@ -87,7 +87,7 @@ static void check_third_party(void) {
 static void check_fork(void) {
   idle_skip_without_parks();
   if (BEHAVE_SANITIZED) SKIP("a sanitizer has threads of its own");
-  for (unsigned round = 0; round < mi_test_scale(8, 16); round++) {
+  for (unsigned round = 0; round < mi_test_scale(3, 16); round++) {
     struct batch b = thinned(round);
     CHECK(mi_on_thread_idle_start());
     usleep(150 + 37 * round % 400);

@@ -52,7 +52,7 @@ static void in_child(size_t round) {
 static void check_parked(void) {
   h = herd_make(6000, 512, 11);
   pthread_t t = start(park_often, NULL);
-  for (size_t round = 0; round < mi_test_scale(16, 64); round++) {
+  for (size_t round = 0; round < mi_test_scale(6, 64); round++) {
     state = 1;
     while (state != 2) usleep(20);
     usleep((useconds_t)(150 + 37 * round % 400));
@@ -185,7 +185,7 @@ static void check_load(void) {
   pthread_t t[4];
   for (uintptr_t i = 0; i < 3; i++) t[i] = start(load, (void *)(i + 1));
   t[3] = start(come_and_go, NULL);
-  for (size_t i = 0; i < mi_test_scale(150, 400); i++) {
+  for (size_t i = 0; i < mi_test_scale(40, 400); i++) {
     pid_t pid = fork_for(10);
     if (pid == 0) {
       struct herd mine = herd_make(500, 1 + i * 20, i);

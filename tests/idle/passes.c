@@ -7,6 +7,8 @@
 
 enum { BLOCK = 8 * 1024 * 1024, MOST = 64 };
 static void *block[MOST];
+/* What a pass has to do: long enough for something to happen beside it. */
+static size_t n_in_pass(void) { return mi_test_scale(12, 32); }
 
 static void take(size_t n, mi_heap_t *heap, void **to) {
   for (size_t i = 0; i < n; i++) {
@@ -35,10 +37,10 @@ static bool wait_purged_spinning(size_t total) {
   return true;
 }
 
-/* A forced collect while the background thread is in its pass over 384 MiB. */
+/* A forced collect while the background thread is in its pass. */
 static void check_forced(void) {
   const uint64_t MOST_NS = BEHAVE_SANITIZED ? UINT64_MAX : 1000000000;
-  size_t n = BEHAVE_SANITIZED ? 16 : 48, rounds = mi_test_scale(3, 4);
+  size_t n = BEHAVE_SANITIZED ? 16 : mi_test_scale(16, 48), rounds = mi_test_scale(2, 4);
   uint64_t best = UINT64_MAX;
   /* More rounds than asked for where the machine had other things to do in each of them. */
   for (size_t round = 0; round < rounds || (best > MOST_NS && round < 4 * rounds); round++) {
@@ -58,14 +60,15 @@ static void check_forced(void) {
 }
 
 static void check_behind(void) {
+  size_t n = n_in_pass(), all = n + n / 4;
   for (size_t round = 0; round < 2; round++) {
-    take(40, mi_heap_main(), block);
+    take(all, mi_heap_main(), block);
     size_t before = purged_at_rest(), passes = arena_passes();
-    give(32, block);
-    wait_pass(round % 2 == 0, before, passes, 1, 32 * (size_t)BLOCK);
-    give(8, block + 32);
-    if (!wait_purged_spinning(before + 40 * (size_t)BLOCK)) {
-      FAIL("round %zu: only %zu of 320 MiB went", round, (purged() - before) >> 20);
+    give(n, block);
+    wait_pass(round % 2 == 0, before, passes, 1, n * (size_t)BLOCK);
+    give(all - n, block + n);
+    if (!wait_purged_spinning(before + all * (size_t)BLOCK)) {
+      FAIL("round %zu: only %zu of %zu MiB went", round, (purged() - before) >> 20, all * BLOCK >> 20);
     }
   }
 }
@@ -80,17 +83,18 @@ static mi_heap_t *heap_of_own_arena(size_t size) {
 
 static void check_two_arenas(bool purges) {
   static mi_heap_t *heap;
-  static void *other[16];
-  if (heap == NULL) heap = heap_of_own_arena(2 * (16 + 2) * (size_t)BLOCK);
-  take(17, mi_heap_main(), block);
-  take(16, heap, other);
+  static void *other[MOST];
+  size_t n = n_in_pass() / 2;
+  if (heap == NULL) heap = heap_of_own_arena(2 * (n + 2) * (size_t)BLOCK);
+  take(n + 1, mi_heap_main(), block);
+  take(n, heap, other);
   size_t before = purged_at_rest(), passes = arena_passes();
-  give(16, block);
-  give(16, other);
-  wait_pass(purges, before, passes, 2, 32 * (size_t)BLOCK); /* in the second arena */
-  free(block[16]);
-  if (!wait_purged_spinning(before + 33 * (size_t)BLOCK))
-    FAIL("only %zu of 264 MiB went", (purged() - before) >> 20);
+  give(n, block);
+  give(n, other);
+  wait_pass(purges, before, passes, 2, 2 * n * (size_t)BLOCK); /* in the second arena */
+  free(block[n]);
+  if (!wait_purged_spinning(before + (2 * n + 1) * (size_t)BLOCK))
+    FAIL("only %zu of %zu MiB went", (purged() - before) >> 20, (2 * n + 1) * BLOCK >> 20);
 }
 
 /* Fork in a pass: the child purges the arena that the pass had not come to. False: the pass was over before the fork. */
@@ -98,19 +102,20 @@ static bool fork_in_pass(bool purges) {
   mi_heap_t *heap = heap_of_own_arena(32 * BEHAVE_MiB);
   void *one;
   take(1, heap, &one);
-  take(32, mi_heap_main(), block);
+  size_t n = n_in_pass();
+  take(n, mi_heap_main(), block);
   size_t before = purged_at_rest(), passes = arena_passes();
   unsigned delay = (unsigned)mi_option_get(mi_option_purge_delay);
-  give(32, block);
+  give(n, block);
   behave_sleep_ms(delay / 2);
   free(one);
-  wait_pass(purges, before, passes, 1, 32 * (size_t)BLOCK);
+  wait_pass(purges, before, passes, 1, n * (size_t)BLOCK);
   int in_time[2];
   CHECK(pipe(in_time) == 0);
   pid_t pid = fork_for(20);
   if (pid == 0) {
     size_t at_fork = purged();
-    if (at_fork >= before + 33 * (size_t)BLOCK) _exit(0);
+    if (at_fork >= before + (n + 1) * (size_t)BLOCK) _exit(0);
     CHECK(write(in_time[1], "", 1) == 1);
     for (uint64_t end = now_ms() + MI_TEST_PATIENCE_MS; purged() == at_fork;) {
       if (now_ms() > end) FAIL("the child gives nothing back");
