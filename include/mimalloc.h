@@ -795,9 +795,9 @@ mi_decl_export int mi_purge_all(bool force) mi_attr_noexcept;
 mi_decl_export int mi_purge_all_ex(unsigned flags, size_t wait_msecs, mi_purge_all_report_t *report)
     mi_attr_noexcept;
 /* Write a snapshot of all heaps to a file descriptor; flags: 0 or MI_SNAPSHOT_BLOCKS. Returns 0,
- * or an errno value. */
+ * or -1 and errno. */
 mi_decl_export int mi_heap_snapshot(int fd, unsigned flags) mi_attr_noexcept;
-/* Likewise to a new file. */
+/* Likewise to a new file, or over one that is there. */
 mi_decl_export int mi_heap_snapshot_to_file(const char *path, unsigned flags) mi_attr_noexcept;
 
 /* ---- Forms for a size that the compiler knows ---- */

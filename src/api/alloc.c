@@ -191,7 +191,7 @@ void *mi__zalloc_in(mi_theap_t *theap, size_t size) { return zalloc_in(theap, si
 
 /* Here, since every program that links statically has this object. */
 __attribute__((constructor)) static void register_exit(void) {
-  mi__process_on_exit = mi__print_at_exit;
+  mi__process_on_exit = mi__at_exit;
 }
 
 /* ---- the public names ---- */

@@ -18,8 +18,10 @@ void *mi__copy_bytes_in(mi_theap_t *theap, const void *s, size_t n, size_t end);
 char *mi__realpath_in(mi_theap_t *theap, const char *fname, char *resolved_name);
 /* How long mi_purge_all and malloc_trim wait for threads that run. */
 #define MI_PURGE_WAIT_MS 100
-/* At process exit: end the background thread; print the statistics where show_stats asks for
- * them. */
+/* At process exit, after the background thread has ended: print the statistics where show_stats
+ * asks for them. */
 void mi__print_at_exit(void);
+/* The background thread ends, then the snapshot is written, then the statistics are printed. */
+void mi__at_exit(void);
 
 #endif

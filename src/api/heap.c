@@ -115,7 +115,7 @@ mi__export bool mi_heap_contains(const mi_heap_t *heap, const void *p) {
 static bool visit_heap(mi_heap_t *heap, bool abandoned, bool blocks, mi_block_visit_fun *visitor,
                        void *arg) {
   if (visitor == NULL || heap == NULL || mi__heap_is_bad(heap, "visit")) return false;
-  struct mi__visit visit = {heap, NULL, abandoned, blocks, visitor, arg};
+  struct mi__visit visit = {heap, NULL, abandoned, blocks, visitor, arg, false};
   return mi__visit(&visit);
 }
 
@@ -130,7 +130,7 @@ mi__export bool mi_heap_visit_abandoned_blocks(mi_heap_t *heap, bool visit_block
 mi__export bool mi_theap_visit_blocks(const mi_theap_t *theap, bool visit_blocks,
                                       mi_block_visit_fun *visitor, void *arg) {
   if (visitor == NULL || theap == NULL || mi__theap_heap(theap) == NULL) return false;
-  struct mi__visit visit = {mi__theap_heap(theap), theap, false, visit_blocks, visitor, arg};
+  struct mi__visit visit = {mi__theap_heap(theap), theap, false, visit_blocks, visitor, arg, false};
   return mi__visit(&visit);
 }
 

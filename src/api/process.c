@@ -1,9 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* Process and thread start and end, collection, deferred frees. */
+#include "api/core.h"
+#include "api/snapshot.h"
 #include "heap/process.h"
 #include "heap/collect.h"
 #include "heap/thread.h"
+#include "idle/scavenger.h"
 #include "mimalloc.h"
+
+void mi__at_exit(void) {
+  mi__scavenger_stop(true);
+  mi__snapshot_at_exit();
+  mi__print_at_exit();
+}
 
 mi__export void mi_process_init(void) { mi__process_init(); }
 mi__export void mi_process_done(void) { mi__process_done(); }

@@ -7,7 +7,6 @@
 #include "api/text.h"
 #include "heap/subproc.h"
 #include "heap/thread.h"
-#include "idle/scavenger.h"
 #include "rt/message.h"
 #include "rt/option.h"
 
@@ -176,7 +175,6 @@ mi__export void mi_stats_print_out(mi_output_fun *out, void *arg) {
 }
 
 void mi__print_at_exit(void) {
-  mi__scavenger_stop(true);
   if (mi__option_get(mi_option_show_stats) == 0) return;
   struct mi__sink sink = {NULL, NULL};
   print_subproc(sink, &mi__subproc_main);

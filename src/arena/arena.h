@@ -150,6 +150,22 @@ extern _Atomic(int64_t) mi__purge_ask_at;
  * the OS. Takes no lock. */
 void mi__arenas_sizes(const struct mi__arenas *arenas, size_t *reserved, size_t *committed);
 
+/* ---- pictures of arenas (sets.c); no lock, any thread, for as long as the set is there ---- */
+struct mi__arena_facts {
+  uint32_t number;   /* spans in it have this + 1 */
+  char *start;       /* address of the slice of bit 0 */
+  size_t n_slices;   /* a multiple of 64 */
+  size_t n_outside;  /* of these: not the arena's */
+  int numa_node;     /* -1: none */
+  bool pinned, exclusive, mapped, has_commit_fun;
+};
+/* The arena after this one (NULL: the first) that has memory, and what it is; NULL at the end. */
+struct mi__arena *mi__arenas_picture(const struct mi__arenas *arenas, struct mi__arena *after,
+                                     struct mi__arena_facts *facts);
+enum mi__slice_bit { MI_SLICE_COMMITTED, MI_SLICE_FREE, MI_SLICE_MARKED };
+/* Of the slices from 64 * chunk on: committed; free; free and marked to be purged. Of a moment. */
+uint64_t mi__arena_bits(const struct mi__arena *arena, size_t chunk, enum mi__slice_bit bit);
+
 /* ---- fork, exit, printing ---- */
 void mi__arenas_fork_prepare(
     void); /* wait for a pass in progress and keep others out; last of all prepare steps */

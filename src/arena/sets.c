@@ -82,6 +82,38 @@ void mi__arenas_sizes(const struct mi__arenas *set, size_t *reserved, size_t *co
   }
 }
 
+/* ---- pictures ---- */
+
+struct mi__arena *mi__arenas_picture(const struct mi__arenas *set, struct mi__arena *after,
+                                     struct mi__arena_facts *facts) {
+  struct mi__arena *arena = after == NULL ? mi__arenas_first(set) : mi__arenas_next(after);
+  while (arena != NULL && mi__load(&arena->xgone, relaxed)) arena = mi__arenas_next(arena);
+  if (arena == NULL) return NULL;
+  *facts = (struct mi__arena_facts){.number = arena->number,
+                                    .start = arena->base,
+                                    .n_slices = mi__arena_end_slice(arena),
+                                    .numa_node = arena->numa_node,
+                                    .pinned = arena->pinned,
+                                    .exclusive = arena->exclusive,
+                                    .mapped = arena->mapped,
+                                    .has_commit_fun = arena->commit_fun != NULL};
+  for (size_t c = 0; c < arena->slices.n_chunks; c++) {
+    facts->n_outside += (size_t)__builtin_popcountll(arena->slices.chunks[c].outside);
+  }
+  return arena;
+}
+
+uint64_t mi__arena_bits(const struct mi__arena *arena, size_t c, enum mi__slice_bit bit) {
+  const struct mi__chunk *chunk = &arena->slices.chunks[c];
+  uint64_t is_free = ~(mi__load(&chunk->xused, relaxed) | chunk->outside);
+  switch (bit) {
+  case MI_SLICE_COMMITTED: return mi__load(&chunk->xcommitted, relaxed) & ~chunk->outside;
+  case MI_SLICE_FREE: return is_free;
+  default:
+    return (mi__load(&chunk->xyoung, relaxed) | mi__load(&chunk->xold, relaxed)) & is_free;
+  }
+}
+
 /* ---- the end of a set ---- */
 
 /* Records that were never touched are not touched here either. */

@@ -155,8 +155,14 @@ size_t mi__visit_map(const struct mi_page *page, uint64_t *free, uint64_t *are_f
   return bytes;
 }
 
-static bool wanted(const struct mi__visit *visit, const struct mi_page *page) {
-  if (mi__page_heap(page) != visit->heap) return false;
+/* Reads unsynchronised where the page is not pinned; then it is asked again. */
+__attribute__((no_sanitize("thread"))) static uint32_t arena_of(const struct mi_page *page) {
+  return *(const volatile uint32_t *)&page->arena;
+}
+
+static bool wanted(const struct mi__visit *visit, const struct mi_page *page, uint32_t arena) {
+  if (arena != 0) return arena_of(page) == arena && mi__page_heap(page) != NULL;
+  if (mi__page_heap(page) != visit->heap || (visit->direct && arena_of(page) != 0)) return false;
   if (visit->theap != NULL && mi__load(&page->theap, relaxed) != visit->theap) return false;
   bool owned = (mi__load(&page->xremote, relaxed) & MI_REMOTE_OWNED) != 0;
   return !(visit->abandoned && owned) && !(visit->theap != NULL && !owned);
@@ -164,21 +170,34 @@ static bool wanted(const struct mi__visit *visit, const struct mi_page *page) {
 
 /* ---- all pages ---- */
 
-bool mi__visit(const struct mi__visit *visit) {
+/* Of slices [from, to); `to` NULL: no end. arena: 0, or that in which all wanted pages lie. */
+static bool visit_range(const struct mi__visit *visit, struct mi__arenas *set, uint32_t arena,
+                        const char *from, const char *to) {
   bool more = true;
   flush_own_run();
   mi__track_begin();
-  const char *slice = mi__pagemap_next(NULL);
-  while (more && slice != NULL) {
+  const char *slice = mi__pagemap_next(from);
+  while (more && slice != NULL && (to == NULL || slice < to)) {
     struct mi_page *page = mi__record_of(slice);
     size_t n = 1;
-    if (wanted(visit, page) && pin(page)) {
-      if (wanted(visit, page)) more = show_page(visit, page);
+    if (wanted(visit, page, arena) && pin(page)) {
+      if (wanted(visit, page, arena)) more = show_page(visit, page);
       n = page->n_slices;
-      unpin(page, mi__heap_arenas(visit->heap));
+      unpin(page, set);
     }
     slice = mi__pagemap_next(slice + n * MI_SLICE_SIZE);
   }
   mi__track_end();
   return more;
+}
+
+bool mi__visit(const struct mi__visit *visit) {
+  return visit_range(visit, mi__heap_arenas(visit->heap), 0, NULL, NULL);
+}
+
+bool mi__visit_arena(struct mi__arenas *set, const struct mi__arena_facts *arena,
+                     mi_block_visit_fun *visitor, void *arg) {
+  struct mi__visit visit = {.visitor = visitor, .arg = arg};
+  return visit_range(&visit, set, arena->number + 1, arena->start,
+                     arena->start + arena->n_slices * MI_SLICE_SIZE);
 }

@@ -28,9 +28,13 @@ struct mi__visit {
   bool blocks;                    /* also the blocks of each page */
   mi_block_visit_fun *visitor;
   void *arg;
+  bool direct;                    /* only pages that are mappings of their own */
 };
 /* False: the function returned false, and nothing is shown any more. */
 bool mi__visit(const struct mi__visit *visit);
+/* The pages, without blocks, of all heaps, of an arena of the set. The function gets NULL as the heap. */
+bool mi__visit_arena(struct mi__arenas *set, const struct mi__arena_facts *arena,
+                     mi_block_visit_fun *visitor, void *arg);
 /* For the function that a visit calls, of the page that it is shown (not huge): set the bits of the
  * blocks that are free, and of those that were ever formed. Returns the bytes in holes. */
 size_t mi__visit_map(const struct mi_page *page, uint64_t *free, uint64_t *formed);

@@ -236,16 +236,47 @@ bool mi__os_is_secure(void) {
 
 char **mi__os_environ(void) { return mi__os_is_secure() ? NULL : environ; }
 
-void mi__os_write_stderr(const char *text, size_t length) {
-  int saved = errno;
-  while (length > 0) {
-    long n = syscall(SYS_write, STDERR_FILENO, text, length);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) break;
-    text += n;
-    length -= (size_t)n;
+int mi__os_write(int fd, const void *data, size_t size) {
+  int saved = errno, error = 0;
+  const char *at = data;
+  while (size > 0 && error == 0) {
+    long n = syscall(SYS_write, fd, at, size);
+    if (n > 0) {
+      at += n;
+      size -= (size_t)n;
+    } else if (n == 0) {
+      error = ENOSPC;
+    } else if (errno != EINTR) {
+      error = errno;
+    }
   }
   errno = saved;
+  return error;
+}
+
+void mi__os_write_stderr(const char *text, size_t length) {
+  (void)mi__os_write(STDERR_FILENO, text, length);
+}
+
+int mi__os_create(const char *path, int *fd) {
+  int saved = errno, error = 0;
+  long n;
+  do {
+    n = syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  } while (n < 0 && errno == EINTR);
+  if (n < 0) error = errno;
+  *fd = (int)n;
+  errno = saved;
+  return error;
+}
+
+/* Not again after EINTR: the descriptor is closed all the same, and may be somebody else's by
+ * now. */
+int mi__os_close(int fd) {
+  int saved = errno;
+  int error = syscall(SYS_close, fd) == 0 || errno == EINTR ? 0 : errno;
+  errno = saved;
+  return error;
 }
 
 bool mi__os_is_sandboxed(void) {
@@ -262,6 +293,7 @@ void mi__os_name_thread(const char *name) {
   errno = saved;
 }
 
+uintptr_t mi__os_process_id(void) { return (uintptr_t)syscall(SYS_getpid); }
 uintptr_t mi__os_thread_id(void) { return (uintptr_t)syscall(SYS_gettid); }
 
 /* The second number of statm: resident pages. */

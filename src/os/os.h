@@ -107,6 +107,13 @@ bool mi__os_is_sandboxed(void);
 bool mi__os_is_secure(void);  /* set-uid, set-gid or capabilities gained by exec */
 /* Write to standard error by the raw system call; short writes are continued, errors ignored. */
 void mi__os_write_stderr(const char *text, size_t length);
+/* The same to any file. 0, or an errno value; then some of it may be written. */
+int mi__os_write(int fd, const void *data, size_t size);
+/* Make a file, or empty the one that is there; for its owner only, closed on exec. *fd: open for
+ * writing. 0, or an errno value. */
+int mi__os_create(const char *path, int *fd);
+int mi__os_close(int fd); /* 0, or an errno value: what was written may be lost */
+uintptr_t mi__os_process_id(void);
 /* Read a small file whole, by raw system calls: bytes read, 0 on any failure. Always ends buf with
  * 0; size >= 1. */
 size_t mi__os_read_file(const char *path, char *buf, size_t size);

@@ -10,6 +10,7 @@
 #include "rt/message.h"
 #include "rt/option_parse.h"
 #include <limits.h>
+#include <string.h>
 
 #define COUNT_MAX INT32_MAX
 #define KIB_MAX ((long)(PTRDIFF_MAX / 1024))
@@ -141,6 +142,40 @@ static void choose_variables(char **environment, struct mi__option_variable *cho
   }
 }
 
+char mi__option_snapshot_path[MI__OPTION_TEXT_MAX];
+
+static const struct text {
+  const char *name;
+  char *value;
+} texts[] = {{"MIMALLOC_SNAPSHOT_PATH", mi__option_snapshot_path}};
+
+/* The first of each name counts, as with getenv. A copy: programs write over their environment. */
+static void read_text(char **environment, const struct text *text) {
+  size_t n = strlen(text->name);
+  while (*environment != NULL && (strncmp(*environment, text->name, n) != 0 ||
+                                  (*environment)[n] != '=')) environment++;
+  if (*environment == NULL) return;
+  const char *value = *environment + n + 1;
+  size_t length = strlen(value);
+  if (length < MI__OPTION_TEXT_MAX) memcpy(text->value, value, length + 1);
+  else mi__warning("%s is too long: ignored\n", text->name);
+}
+
+void mi__option_path(const char *text, const char *otherwise, char *buf, size_t size) {
+  const char *from = text[0] != 0 ? text : otherwise;
+  size_t n = 0;
+  for (; *from != 0 && n + 1 < size; from++) {
+    if (from[0] != '%' || from[1] != 'p') {
+      buf[n++] = *from;
+      continue;
+    }
+    n += mi__format(buf + n, size - n, "%zu", (size_t)mi__os_process_id());
+    if (n >= size) n = size - 1;
+    from++;
+  }
+  buf[n] = 0;
+}
+
 static void read_environment(char **environment) {
   struct mi__option_variable chosen[_mi_option_last] = { { .name = NULL } };
   const char *problem[_mi_option_last] = { NULL };
@@ -151,6 +186,7 @@ static void read_environment(char **environment) {
     problem[i] = read_variable(&chosen[i]);
     n++;
   }
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) read_text(environment, &texts[i]);
   mi__verbose(1, "options set in the environment: %u\n", n);
   for (int i = 0; i < _mi_option_last; i++) {
     if (chosen[i].name == NULL) continue;

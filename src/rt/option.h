@@ -32,6 +32,13 @@ const char *mi__option_name(mi_option_t option);
 bool mi__option_is_kib(mi_option_t option);
 /* One line for each option, to `out`; NULL is the registered output function. */
 void mi__option_print(mi_output_fun *out, void *arg);
+/* Variables of the environment that are texts. "": not set, or too long, of which a warning tells.
+ * Constant once the environment was read. */
+#define MI__OPTION_TEXT_MAX 1024 /* bytes with the 0 */
+extern char mi__option_snapshot_path[MI__OPTION_TEXT_MAX];
+/* The path that `text` gives, or `otherwise` where it is ""; "%p" in it is the number of the
+ * process. Cut off where buf is too short. */
+void mi__option_path(const char *text, const char *otherwise, char *buf, size_t size);
 /* In a fork child: read anew what a thread was reading that is not here any more. */
 void mi__option_fork_child(void);
 
