@@ -207,7 +207,7 @@ static void *churn(void *arg) {
 }
 /* Only frees: a visit is exact. The blocks lie among those that stay, in pages of this thread, of one
  * that waits and of one that has ended; some pages are given back. */
-enum { N_VICTIMS = 30000 };
+enum { N_VICTIMS = 20000 };
 static void *victims[3][N_VICTIMS];
 static pthread_barrier_t mixed, barrier;
 static void mix(void **to) {
@@ -275,7 +275,7 @@ static void check_frees(void) {
 /* Frees and allocations: what stays is seen once at most, and a visit ends. */
 static void *visit_often(void *arg) {
   (void)arg;
-  for (size_t i = 0; i < mi_test_scale(60, 1000); i++) {
+  for (size_t i = 0; i < mi_test_scale(40, 1000); i++) {
     struct visit v = begin(busy);
     CHECK(mi_heap_visit_blocks(busy, i % 4 != 3, see, &v));
     for (size_t k = 0; k < n_blocks; k++) CHECK(blocks[k].seen <= 1);

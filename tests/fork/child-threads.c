@@ -59,7 +59,7 @@ static void *own_and_wait(void *arg) {
 int main(void) {
   mi_test_not_under("address"); /* its own malloc may stay locked for ever in the child of a process with threads */
   mi_test_not_under("thread"); /* it does not support threads in a fork child */
-  size_t n_forks = mi_test_scale(15, 150);
+  size_t n_forks = mi_test_scale(8, 150);
   behave_limit((unsigned)(30 + n_forks));
   pthread_t owner, forkers[N_FORKERS];
   pthread_mutex_lock(&turn);

@@ -37,7 +37,7 @@ static void *make_threads(void *arg) {
 int main(void) {
   mi_test_not_under("address"); /* its look for leaks in a child waits for threads that are gone */
   mi_test_not_under("thread"); /* it does not support threads in a fork child */
-  size_t n_forks = mi_test_scale(60, 1000);
+  size_t n_forks = mi_test_scale(20, 1000);
   behave_limit((unsigned)(30 + n_forks / 20));
   pthread_t makers[N_MAKERS];
   for (int i = 0; i < N_MAKERS; i++) {

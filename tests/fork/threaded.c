@@ -9,7 +9,7 @@ static struct churn churn;
 int main(void) {
   mi_test_not_under("address"); /* its own malloc may stay locked for ever in the child of a process with threads */
   mi_test_not_under("thread"); /* it does not support threads in a fork child */
-  size_t n_forks = mi_test_scale(40, 500);
+  size_t n_forks = mi_test_scale(14, 500);
   behave_limit(60 + (unsigned)n_forks / 8);
   struct set inherited = set_make(400, 8, 8 * BEHAVE_KiB, 5);
   churn_start(&churn);
@@ -22,7 +22,7 @@ int main(void) {
       _exit(0);
     }
     wait_for(pid, "fork while other threads allocate");
-    if (i % 16 == 0) set_verify(&inherited);
+    if (i % 8 == 0) set_verify(&inherited);
   }
   churn_stop(&churn);
   set_free(&inherited);

@@ -50,7 +50,7 @@ static void check_a(void) {
   void *own = mi_heap_malloc(heap, 32);
   CHECK(own != NULL);
   pthread_t t = start(allocate_and_free);
-  for (size_t i = 0; i < mi_test_scale(50, 200); i++) {
+  for (size_t i = 0; i < mi_test_scale(20, 200); i++) {
     pid_t pid = fork_limited(5);
     if (pid == 0) {
       use_and_end(heap, i % 2 == 1);
@@ -112,7 +112,7 @@ static void check_b(void) {
   heap = mi_heap_new();
   for (size_t i = 0; i < N_MORE; i++) CHECK((more[i] = mi_heap_new()) != NULL);
   pthread_t a = start(come_and_go), b = start(make_and_end), c = start(make_and_end_empty);
-  for (size_t i = 0; i < mi_test_scale(50, 200); i++) {
+  for (size_t i = 0; i < mi_test_scale(16, 200); i++) {
     pid_t pid = fork_limited(5);
     if (pid == 0) {
       CHECK(mi_heap_malloc(more[N_MORE - 1], 16) != NULL); /* and here */
@@ -217,7 +217,7 @@ static void check_vanished(void) {
 /* ---- C: what a child frees goes back by itself ---- */
 
 static void check_c(void) {
-  enum { N = 400 };
+  enum { N = 160 };
   static void *p[N];
   pid_t pid = fork_limited(20);
   if (pid == 0) {
@@ -230,8 +230,8 @@ static void check_c(void) {
     for (int i = 0; i < N; i++) free(p[i]);
     mi_heap_collect(h, true);
     uint64_t end = behave_now_ns() + MI_TEST_PATIENCE_MS * 1000000ull;
-    while ((now = behave_resident()) + 40 * BEHAVE_MiB > full && behave_now_ns() < end) behave_sleep_ms(20);
-    if (!BEHAVE_SANITIZED && now + 40 * BEHAVE_MiB > full)
+    while ((now = behave_resident()) + 16 * BEHAVE_MiB > full && behave_now_ns() < end) behave_sleep_ms(20);
+    if (!BEHAVE_SANITIZED && now + 16 * BEHAVE_MiB > full)
       FAIL("%zu KiB of %zu are resident in the child", now / 1024, full / 1024);
     _exit(0);
   }

@@ -6,7 +6,7 @@
 #include "mimalloc.h"
 #include <pthread.h>
 
-enum { N_THREADS = 6, N_BLOCKS = 40, BLOCK = 300 * 1024 };
+enum { N_THREADS = 6, N_BLOCKS = 24, BLOCK = 300 * 1024 };
 
 static pthread_barrier_t gate;
 static unsigned n_rounds;
@@ -56,7 +56,7 @@ static void run(const char *how, unsigned rounds, unsigned moment_ms) {
 int main(void) {
   mi_test_not_under("address"); /* which keep memory of their own */
   mi_test_not_under("thread");
-  unsigned n = (unsigned)mi_test_scale(20, 100);
+  unsigned n = (unsigned)mi_test_scale(10, 100);
   mi_option_set(mi_option_scavenger, 0);
   run("by themselves", n, 0);
   mi_option_set(mi_option_scavenger, 1);

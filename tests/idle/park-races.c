@@ -17,7 +17,7 @@ static void *free_evens(void *arg) {
 }
 
 static void check_foreign_frees(void) {
-  for (size_t round = 0; round < mi_test_scale(10, 20); round++) {
+  for (size_t round = 0; round < mi_test_scale(4, 20); round++) {
     shared = herd_make(4000, 512, round);
     herd_fill(&shared);
     herd_thin(&shared);
@@ -73,7 +73,7 @@ static void *end_parked(void *arg) {
 static void check_ends(bool with_heap) {
   static struct ender enders[8];
   pthread_t t[8];
-  for (size_t round = 0; round < mi_test_scale(25, 100); round++) {
+  for (size_t round = 0; round < mi_test_scale(10, 100); round++) {
     memset(enders, 0, sizeof enders);
     for (int i = 0; i < 8; i++) {
       /* The thread sanitizer does not see what a thread does after its cancellation in a call that
@@ -133,7 +133,7 @@ struct owner {
 
 static void *own_heaps(void *arg) {
   struct owner *o = arg;
-  size_t rounds = mi_test_scale(400, 2000);
+  size_t rounds = mi_test_scale(120, 2000);
   for (size_t round = 0; round < rounds; round++) {
     o->heap = new_heap();
     for (int i = 0; i < 64; i++) {
@@ -209,7 +209,7 @@ static void *fill_and_park(void *arg) {
   return NULL;
 }
 static void check_destroy(void) {
-  for (size_t round = 0; round < mi_test_scale(15, 60); round++) {
+  for (size_t round = 0; round < mi_test_scale(6, 60); round++) {
     for (int i = 0; i < 32; i++) doomed[i] = new_heap();
     n_doomed = 0;
     pthread_t t[4];
@@ -227,7 +227,7 @@ static void check_destroy(void) {
 static void *park_and_churn(void *arg) {
   uint64_t rng = behave_seed() + (uintptr_t)arg;
   struct herd h = herd_make(400, 700, (uintptr_t)arg);
-  for (size_t round = 0; round < mi_test_scale(400, 3000); round++) {
+  for (size_t round = 0; round < mi_test_scale(120, 3000); round++) {
     herd_fill(&h);
     herd_thin(&h);
     CHECK(mi_on_thread_idle_start());

@@ -108,7 +108,7 @@ static void check_busy(void) {
   start_workers(work);
   size_t before = purged();
   go = true;
-  behave_sleep_ms(200);
+  behave_sleep_ms((unsigned)mi_test_scale(100, 200));
   if (purged() != before) FAIL("%zu bytes went by themselves", purged() - before);
   int result = purge_all(true, 60000);
   expect(result, MI_PURGE_OK, N_WORKERS + 1, 0, "busy workers");
@@ -213,10 +213,10 @@ static void check_stuck(void) {
   pthread_t t = start(be_stuck, NULL);
   while (!stuck) behave_sleep_ms(1);
   uint64_t begin = now_ms();
-  int result = purge_all(true, 200);
+  int result = purge_all(true, 100);
   uint64_t took = now_ms() - begin;
   expect(result, MI_PURGE_PARTIAL, 1, 1, "a thread in a callback");
-  CHECK(took >= 200 && took <= 200 + MI_TEST_PATIENCE_MS);
+  CHECK(took >= 100 && took <= 100 + MI_TEST_PATIENCE_MS);
   result = purge_all(true, 0);
   expect(result, MI_PURGE_PARTIAL, 1, 1, "no wait");
   released = true;
@@ -296,7 +296,7 @@ static void *spawn(void *arg) {
   return NULL;
 }
 static void check_all_the_time(void) {
-  deadline_ms = now_ms() + mi_test_scale(700, 1500);
+  deadline_ms = now_ms() + mi_test_scale(250, 1500);
   pthread_t t[6];
   for (uintptr_t i = 0; i < 6; i++) t[i] = start(i < 4 ? churn : spawn, (void *)(i + 1));
   while (now_ms() < deadline_ms) {
@@ -360,9 +360,9 @@ static void check_tight_loop(void) {
   pthread_t t = start(loop_tightly, NULL);
   while (!stuck) behave_sleep_ms(1);
   uint64_t begin = now_ms();
-  int result = purge_all(true, 200);
+  int result = purge_all(true, 100);
   CHECK(result == MI_PURGE_OK || (result == MI_PURGE_PARTIAL && report.theaps_pending == 1));
-  CHECK(now_ms() - begin <= 200 + MI_TEST_PATIENCE_MS);
+  CHECK(now_ms() - begin <= 100 + MI_TEST_PATIENCE_MS);
   stop = true;
   join(t);
 }
@@ -397,7 +397,7 @@ static void *use_path(void *arg) {
 }
 static void check_paths(void) {
   mi_register_output(allocate_in_output, NULL);
-  deadline_ms = now_ms() + mi_test_scale(500, 1500);
+  deadline_ms = now_ms() + mi_test_scale(200, 1500);
   pthread_t t[5];
   for (uintptr_t i = 0; i < 5; i++) t[i] = start(use_path, (void *)i);
   while (now_ms() < deadline_ms) CHECK(mi_purge_all(true) != MI_PURGE_BUSY);

@@ -212,7 +212,7 @@ static void set_options(void) {
 int main(void) {
   const char *given = getenv("MI_TEST_SEED"), *threads = getenv("MI_STRESS_THREADS");
   uint64_t seed = given != NULL ? strtoull(given, NULL, 10) : (uint64_t)getpid(), rng = seed | 1;
-  unsigned seconds = mi_test_seconds(3, 10);
+  unsigned seconds = mi_test_seconds(2, 10);
   n_threads = threads != NULL ? (unsigned)atoi(threads) : 8 + (unsigned)(behave_random(&rng) % 9);
   CHECK(n_threads >= 1 && n_threads <= MOST_THREADS);
   printf("MI_TEST_SEED=%llu, %u threads, %u s\n", (unsigned long long)seed, n_threads, seconds);

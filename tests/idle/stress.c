@@ -27,7 +27,7 @@ static struct stamped *obtain(uint64_t *rng) {
   }
   struct rolling *r = &heaps[dice];
   pthread_mutex_lock(&r->lock);
-  if (r->heap == NULL || ++r->n_users > 2000) {
+  if (r->heap == NULL || ++r->n_users > mi_test_scale(400, 2000)) {
     if (r->heap != NULL) {
       size_t i = n_old++;
       CHECK(i < 1000);
@@ -86,8 +86,8 @@ int main(int argc, char **argv) {
     behave_limit(280);
     enum { MOST = 32 };
     size_t n = BEHAVE_SANITIZED ? 6 : mi_test_scale(12, MOST);
-    size_t n_rounds = 3;
-    n_steps = BEHAVE_SANITIZED ? 2000 : mi_test_scale(5000, 10000);
+    size_t n_rounds = mi_test_scale(2, 3);
+    n_steps = BEHAVE_SANITIZED ? mi_test_scale(1000, 2000) : mi_test_scale(1000, 10000);
     for (int i = 0; i < N_HEAPS; i++) pthread_mutex_init(&heaps[i].lock, NULL);
     for (int i = 0; i < MARKET; i++) pthread_mutex_init(&market[i].mutex, NULL);
     for (size_t round = 0; round < n_rounds; round++) {

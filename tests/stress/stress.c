@@ -149,7 +149,7 @@ static void *live_once(void *arg) {
   uint64_t waves = 1 + behave_random(&w->rng) % 4;
   for (uint64_t i = 0; i < waves; i++) {
     w->keep_percent = 10 + (unsigned)(behave_random(&w->rng) % 85);
-    uint64_t steps = 200 + behave_random(&w->rng) % 6000;
+    uint64_t steps = 200 + behave_random(&w->rng) % mi_test_scale(2500, 6000);
     for (uint64_t k = 0; k < steps; k++, w->step++) one_step(w);
   }
   bool leave = behave_random(&w->rng) % 3 != 0;
@@ -183,7 +183,7 @@ static unsigned long setting(const char *name, unsigned long otherwise) {
 }
 
 int main(void) {
-  unsigned long seconds = setting("MI_STRESS_SECONDS", mi_test_seconds(4, 10));
+  unsigned long seconds = setting("MI_STRESS_SECONDS", mi_test_seconds(2, 10));
   unsigned long n_threads = setting("MI_STRESS_THREADS", 6);
   if (n_threads < 1 || n_threads > MOST_THREADS) n_threads = MOST_THREADS;
   most_live_bytes = setting("MI_STRESS_MIB", BEHAVE_SANITIZED ? 48 : 224) * BEHAVE_MiB;

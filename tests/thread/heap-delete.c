@@ -20,7 +20,7 @@ static void *take_tell_and_end(void *arg) {
   return NULL;
 }
 static void check_thread_end(void) {
-  for (size_t i = 0; i < mi_test_scale(1500, 20000); i++) {
+  for (size_t i = 0; i < mi_test_scale(900, 20000); i++) {
     struct stamped *s, *t;
     heap = new_heap();
     has_used = 0;
@@ -116,7 +116,7 @@ static void check_frees(void) {
       {300000, 40, true, true, false},  {600000, 40, true, true, false}, {600000, 40, false, true, true},
       {3000, 1000, false, true, true},
   };
-  for (size_t i = 0; i < mi_test_scale(12, 500); i++) {
+  for (size_t i = 0; i < mi_test_scale(8, 500); i++) {
     for (size_t k = 0; k < sizeof all / sizeof all[0]; k++) {
       /* With page_reclaim_on_free -1 who frees never keeps a page. */
       mi_option_set(mi_option_page_reclaim_on_free, (i + k) % 2 == 0 ? -1 : 0);
@@ -234,7 +234,7 @@ static void delete_while_freed(void) { /* the whole pages, by two threads */
   pthread_barrier_destroy(&barrier);
 }
 static void check_whole_pages(void) {
-  for (size_t i = 0; i < mi_test_scale(60, 600); i++) {
+  for (size_t i = 0; i < mi_test_scale(36, 600); i++) {
     heap = new_heap();
     if (i % 2 == 0) make_whole(NULL);
     else in_thread(make_whole, NULL);
@@ -266,7 +266,7 @@ static void *delete_in_subproc(void *arg) {
   mi_subproc_add_current_thread(subproc);
   mi_heap_t *main_heap = NULL;
   mi_subproc_visit_heaps(subproc, first_heap, &main_heap);
-  for (size_t i = 0; i < mi_test_scale(100, 1000); i++) {
+  for (size_t i = 0; i < mi_test_scale(60, 1000); i++) {
     heap = new_heap();
     make_whole(NULL);
     struct stamped *kept = stamped_in(heap, 900000, 4);

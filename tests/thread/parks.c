@@ -108,7 +108,7 @@ int main(void) {
     CHECK(pthread_create(&threads[i], NULL, run_many, (void *)(i + 1)) == 0);
   /* They keep locks of their own in a fork child, or allow no threads there. */
   bool may_fork = !mi_test_under("thread") && !mi_test_under("address");
-  size_t n = mi_test_scale(150, 1500);
+  size_t n = mi_test_scale(80, 1500);
   for (size_t i = 0; i < n; i++) {
     if (i % 3 == 0) mi_purge_all_ex(i % 2 == 0 ? MI_PURGE_FORCE : 0, i % 7, NULL);
     if (i % 5 == 0 && may_fork) fork_once(&state);

@@ -51,7 +51,7 @@ static int be_process(void) {
 
 int main(int argc, char **argv) {
   if (argc > 1) return be_process();
-  size_t n_runs = mi_test_scale(40, 200);
+  size_t n_runs = mi_test_scale(30, 200);
   behave_limit((unsigned)(2 * n_runs));
   for (size_t i = 0; i < n_runs; i++) {
     uint64_t begin = behave_now_ns();

@@ -147,7 +147,7 @@ START_TEST(nobody_loses_data) {
   ck_assert(mi__option_set(mi_option_arena_reserve, variants[_i].reserve_kib));
   ck_assert(mi__option_set(mi_option_purge_decommits, variants[_i].decommits));
   mi__os_facts.overcommits = variants[_i].whole;
-  race(mi_test_seconds(1, 3) * 700, true);
+  race(mi_test_seconds(1, 7) * 300, true);
   check_all_free();
 }
 END_TEST

@@ -50,7 +50,7 @@ START_TEST(thousands_of_sets) {
   span_alloc(1);
   int64_t reserved = reserved_now(), committed = committed_now();
   int64_t mmaps = 0;
-  for (int i = 0; i < (int)mi_test_scale(500, 3000); i++) {
+  for (int i = 0; i < (int)mi_test_scale(200, 3000); i++) {
     struct mi__arenas *set = new_set();
     ck_assert_ptr_null(mi__arenas_first(set));
     ck_assert_uint_eq(mi__arenas_waiting(set), 0);

@@ -82,7 +82,7 @@ START_TEST(visits_at_the_same_time) {
   for (int i = 0; i < 3; i++) pthread_create(&visitors[i], NULL, visit_often, heap);
   /* On a busy machine a visitor yields to others than this one; so for a while at most. */
   time_t end = time(NULL) + (time_t)mi_test_scale(5, 30);
-  for (size_t i = 0; i < mi_test_scale(30000, 60000) && time(NULL) < end; i++) {
+  for (size_t i = 0; i < mi_test_scale(12000, 60000) && time(NULL) < end; i++) {
     void *p = mi_heap_malloc(heap, SIZE);
     ck_assert_ptr_nonnull(p);
     mi_free(p);
