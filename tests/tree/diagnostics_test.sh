@@ -3,7 +3,10 @@
 # Every message of the library stands in doc/diagnostics.md, in its own words, and nothing stands
 # there that the library does not say.
 set -u
-case ${MI_TEST_SANITIZE:-}${MI_TEST_VALGRIND:-0}${MI_TEST_DEBUG:-0} in 00) ;; *) echo "skipped: looks at the sources only"; exit 77 ;; esac
+case ${MI_TEST_SANITIZE:-}${MI_TEST_VALGRIND:-0}${MI_TEST_DEBUG:-0} in
+00) ;;
+*) echo "skipped: looks at the sources only"; exit 77 ;;
+esac
 
 srcdir=${srcdir:-.}
 status=0

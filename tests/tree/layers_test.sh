@@ -3,7 +3,10 @@
 # A file of src/ includes only its own layer and lower ones; its includes are relative to src/; nothing of the public
 # interface is used below src/rt but its types; every source is built; long lines and long files are none.
 set -u
-case ${MI_TEST_SANITIZE:-}${MI_TEST_VALGRIND:-0}${MI_TEST_DEBUG:-0} in 00) ;; *) echo "skipped: looks at the sources only"; exit 77 ;; esac
+case ${MI_TEST_SANITIZE:-}${MI_TEST_VALGRIND:-0}${MI_TEST_DEBUG:-0} in
+00) ;;
+*) echo "skipped: looks at the sources only"; exit 77 ;;
+esac
 cd "$MI_TEST_SRCDIR" || exit 99
 status=0
 fail() { echo "FAIL: $*"; status=1; }

@@ -6,7 +6,10 @@
 #
 # From the environment: srcdir, CC, NM, LIB (the shared library).
 set -u
-case ${MI_TEST_SANITIZE:-}${MI_TEST_VALGRIND:-0}${MI_TEST_DEBUG:-0} in 00) ;; *) echo "skipped: looks at the sources, and at what any build exports"; exit 77 ;; esac
+case ${MI_TEST_SANITIZE:-}${MI_TEST_VALGRIND:-0}${MI_TEST_DEBUG:-0} in
+00) ;;
+*) echo "skipped: looks at the sources, and at what any build exports"; exit 77 ;;
+esac
 
 srcdir=${srcdir:-.}
 CC=${CC:-cc}
