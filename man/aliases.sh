@@ -41,18 +41,23 @@ list)
 install)
   dir=$1
   shift
-  list_aliases "$@" | while read -r alias page; do
-    mkdir -p "$dir/${alias%/*}"
-    echo ".so $page" >"$dir/$alias"
-    chmod 644 "$dir/$alias"
-  done
+  mkdir -p "$dir/man1" "$dir/man3" "$dir/man7"
+  list_aliases "$@" | {
+    cd "$dir"
+    while read -r alias page; do
+      echo ".so $page" >"$alias"
+      echo "$alias"
+    done | xargs chmod 644
+  }
   ;;
 uninstall)
   dir=$1
   shift
-  list_aliases "$@" | while read -r alias page; do
-    rm -f "$dir/$alias"
-  done
+  [ -d "$dir" ] || exit 0
+  list_aliases "$@" | {
+    cd "$dir"
+    while read -r alias page; do echo "$alias"; done | xargs rm -f
+  }
   ;;
 *)
   echo "aliases.sh: list, install or uninstall" >&2

@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <time.h>
 
-enum { N_BLOCKS = 48, N_SMALL = 65536 };
+enum { N_BLOCKS = 20, N_SMALL = 32768 };
 #define MIB ((size_t)1 << 20)
 
 static struct env_run run;
@@ -33,10 +33,10 @@ static bool has_scavenger(void) {
   return found;
 }
 
-/* Wait for the memory to go: as long as a busy machine may take where it must, and a second where it must not, which is
+/* Wait for the memory to go: as long as a busy machine may take where it must, and half a second where it must not, which is
  * far from when it would. */
 static const char *what_becomes(size_t before, size_t kib, bool goes) {
-  for (long ms = goes ? MI_TEST_PATIENCE_MS : 1000; ms > 0; ms -= 20) {
+  for (long ms = goes ? MI_TEST_PATIENCE_MS : 500; ms > 0; ms -= 20) {
     if (mi_test_rss_kib() + kib * 3 / 4 <= before) return "gone";
     nap(20);
   }

@@ -160,10 +160,11 @@ int main(int argc, char **argv) {
   if (argc == 3) return show_value(argv[2]);
   memset(five_thousand, '1', sizeof(five_thousand) - 1);
   CHECK((int)N_OPTIONS == (int)_mi_option_last);
-  /* A short run gives options without effect each third value. */
+  /* A short run gives each option every other value, those without effect each sixth; two tell of the others, and have all. */
   for (size_t o = 0; o < N_OPTIONS; o++) {
-    size_t step = strcmp(options[o].unit, "NONE") == 0 ? mi_test_scale(3, 1) : 1;
-    for (size_t v = 0; v < sizeof(values) / sizeof(values[0]); v += step)
+    bool tells = options[o].number == mi_option_verbose || options[o].number == mi_option_show_errors;
+    size_t step = tells ? 1 : strcmp(options[o].unit, "NONE") == 0 ? mi_test_scale(6, 1) : mi_test_scale(2, 1);
+    for (size_t v = o % step; v < sizeof(values) / sizeof(values[0]); v += step)
       check_value(&options[o], &values[v]);
   }
   check_sizes();

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What the tests of holes have in common: the counters, what is resident, blocks of one size of which some are freed, and a
  * frame that runs each scenario in a process of its own: as it is, once more with purge_holes off, where every check of data
- * holds and no counter of a discard may move, and once with huge pages asked for.
+ * holds and no counter of a discard may move, and once with huge pages asked for. A scenario with an interval mostly waits: the
+ * first two then run at once.
  * Nothing here allocates but what says so. Threads: any. */
 #ifndef MI_TESTS_HOLES_HOLES_H
 #define MI_TESTS_HOLES_HOLES_H
@@ -20,6 +21,11 @@ static inline counts look(void) {
   counts now;
   mi_purge_holes_stats_get(&now);
   return now;
+}
+/* A short run takes fewer sizes where holes are off or huge pages are asked for. */
+static inline bool few_sizes(void) {
+  return mi_test_size() == MI_TEST_SHORT &&
+         (mi_option_get(mi_option_purge_holes) == 0 || mi_option_get(mi_option_allow_thp) == 2);
 }
 static inline bool holes_on(void) { return mi_option_get(mi_option_purge_holes) != 0; }
 
@@ -273,18 +279,21 @@ static inline int run_scenarios(int argc, char **argv, const struct scenario *al
   if (os_page() != 4096) SKIP("OS pages have %zu bytes here", os_page());
   for (size_t i = 0; i < n; i++) {
     static const char *const how[] = {"MIMALLOC_PURGE_HOLES=1", "MIMALLOC_PURGE_HOLES=0", "MIMALLOC_ALLOW_THP=2"};
+    pid_t both[2];
+    const char *options[3][32];
     for (size_t k = 0; k < sizeof how / sizeof *how; k++) {
       if (k == 2 && has_interval(&all[i])) continue;
-      const char *options[32];
       size_t m = 0;
-      options[m++] = how[k];
-      options[m++] = "MIMALLOC_MINIMAL_PURGE_SIZE=64KiB"; /* pages that are wholly free go as ever */
+      options[k][m++] = how[k];
+      options[k][m++] = "MIMALLOC_MINIMAL_PURGE_SIZE=64KiB"; /* pages that are wholly free go as ever */
       /* Of two values of one variable the first counts. */
-      for (const char *const *o = all[i].options; *o != NULL; o++) options[m++] = *o;
-      for (const char *const *o = base; *o != NULL; o++) options[m++] = *o;
-      options[m] = NULL;
-      run_with(options, all[i].name);
+      for (const char *const *o = all[i].options; *o != NULL; o++) options[k][m++] = *o;
+      for (const char *const *o = base; *o != NULL; o++) options[k][m++] = *o;
+      options[k][m] = NULL;
+      if (has_interval(&all[i])) both[k] = run_begin(options[k], all[i].name);
+      else run_with(options[k], all[i].name);
     }
+    for (size_t k = 0; k < 2 && has_interval(&all[i]); k++) run_end(both[k], options[k], all[i].name);
   }
   return 0;
 }

@@ -8,7 +8,7 @@ static void sweep(void) { mi_on_thread_idle(); }
 
 /* Just above what shares a medium page; and two that are no power of two. */
 static const size_t sizes[] = {65 * 1024, 257 * 1024, 508 * 1024};
-#define EACH_SIZE(s) for (size_t s = 0; s < N_OF(sizes); s++)
+#define EACH_SIZE(s) for (size_t s = few_sizes() ? 1 : 0; s < (few_sizes() ? 2 : N_OF(sizes)); s++)
 
 static struct batch f;
 
@@ -317,10 +317,10 @@ static void check_inline(void) {
   if (in_time) expect_all_there("after a second sweep in the interval");
   if (in_time) expect_pending();
   /* Each round uses one page, and the others are left alone. */
-  enum { ROUNDS = 5 };
-  void *used[ROUNDS];
+  int n_rounds = (int)mi_test_scale(3, 5);
+  void *used[5];
   size_t n_blocks = 0;
-  for (int round = 0; round < ROUNDS; round++) {
+  for (int round = 0; round < n_rounds; round++) {
     behave_sleep_ms(INTERVAL + 20);
     began = now_ms();
     used[round] = use_a_page();
@@ -332,7 +332,7 @@ static void check_inline(void) {
     expect_pending();
   }
   if (holes_on()) {
-    size_t left = resident_far_from(used, ROUNDS, &n_blocks);
+    size_t left = resident_far_from(used, (size_t)n_rounds, &n_blocks);
     CHECK(n_blocks > 0);
     if (left != 0) FAIL("pages that nobody used keep %zu KiB", left / 1024);
   }
@@ -387,7 +387,7 @@ static void *sweep_on(void *arg) {
 static void check_concurrent(void) {
   enum { N = 4 };
   pthread_t t[N];
-  size_t n_judged = 0, rounds = mi_test_scale(60, 400);
+  size_t n_judged = 0, rounds = mi_test_scale(20, 400);
   f = batch_new(16, 257 * 1024, 23);
   batch_keep_each(&f, 4);
   for (uintptr_t i = 0; i < N; i++) t[i] = start(sweep_on, (void *)(i + 1));
@@ -601,7 +601,7 @@ static void check_floor_idle(void) {
     }
     behave_sleep_ms(200);
     unsigned long switches = scavenger_switches();
-    behave_sleep_ms(2500);
+    behave_sleep_ms((unsigned)mi_test_scale(1000, 2500));
     if (scavenger_switches() > switches + 1) FAIL("%lu wakes with nothing left to do", scavenger_switches() - switches);
   }
   mi_on_thread_idle_end();

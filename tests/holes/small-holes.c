@@ -29,9 +29,10 @@ static void check_survivors(void) {
 /* Every size class, with starts of pages that differ, and any block kept or not. */
 static void check_units(void) {
   uint64_t rng = 3;
-  for (size_t size = 8; size <= 65536; size = mi_good_size(size + 1)) {
-    size_t n = 2 * 1024 * 1024 / size;
-    if (n > 6000) n = 6000;
+  for (size_t size = 8; size <= 65536; size = mi_good_size((few_sizes() ? size + size / 3 : size) + 1)) {
+    size_t n = mi_test_scale(1, 2) * BEHAVE_MiB / size;
+    size_t most = mi_test_scale(3000, 6000);
+    if (n > most) n = most;
     struct batch f = batch_new(n, size, size);
     size_t one_in = keep_every(size) + behave_random(&rng) % 3;
     for (size_t i = 0; i < n; i++)
@@ -48,14 +49,14 @@ static void check_units(void) {
 
 /* What mincore says is what smaps says. */
 static void check_smaps(void) {
-  enum { N = 32768 };
-  struct batch f = batch_new(N, 1024, 4);
+  size_t n = mi_test_scale(8192, 32768);
+  struct batch f = batch_new(n, 1024, 4);
   size_t before = smaps_rss(f.at[0], 1024);
   batch_keep_each(&f, 64);
   sweep();
   size_t after = smaps_rss(f.at[0], 1024);
   size_t holes = batch_check_units(&f, os_page()) * os_page();
-  CHECK(holes >= (size_t)N * 1024 / 2);
+  CHECK(holes >= n * 1024 / 2);
   if (!holes_on()) CHECK(after + BEHAVE_MiB >= before);
   else if (after + holes / 10 * 9 > before) FAIL("smaps: %zu KiB resident, before %zu, holes of %zu", after / 1024, before / 1024, holes / 1024);
   batch_end(&f);
@@ -67,7 +68,7 @@ static void check_churn(void) {
   enum { MOST = 400 };
   static const size_t odd[] = {10239, 10240, 10241, 16384, 16385};
   static struct { void *p; size_t size; uint64_t tag; } live[MOST];
-  size_t n = 0, steps = mi_test_scale(20000, 200000);
+  size_t n = 0, steps = mi_test_scale(8000, 200000);
   uint64_t rng = behave_seed(), seed = rng;
   for (size_t step = 0; step < steps; step++) {
     if (step % 97 == 0) sweep();

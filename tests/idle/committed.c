@@ -34,10 +34,11 @@ static void check_growing(void) {
 }
 
 static void check_cycles(size_t size) {
+  int n_rounds = (int)mi_test_scale(4, 8), n = size > BEHAVE_MiB ? (int)mi_test_scale(6, 16) : 16;
   int64_t base = 0, held = 0;
-  for (int round = -1; round < 8; round++) {
+  for (int round = -1; round < n_rounds; round++) {
     void *p[16];
-    for (int i = 0; i < 16; i++) {
+    for (int i = 0; i < n; i++) {
       CHECK((p[i] = malloc(size)) != NULL);
       touch(p[i], size);
       look();
@@ -45,7 +46,7 @@ static void check_cycles(size_t size) {
     int64_t now = look();
     if (round == 0) held = now;
     if (round > 0) expect("held", now, held);
-    for (int i = 0; i < 16; i++) {
+    for (int i = 0; i < n; i++) {
       free(p[i]);
       look();
     }

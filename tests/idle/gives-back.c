@@ -53,7 +53,7 @@ static void free_all(bool at_random) {
 static void give_back_idle(void) {
   static const size_t kinds[][2] = {{16, 1024}, {65536, 65536}, {4 << 20, 4 << 20}};
   long delay = mi_option_get(mi_option_purge_delay);
-  size_t burst = mi_test_scale(40, 300) * BEHAVE_MiB;
+  size_t burst = mi_test_scale(24, 300) * BEHAVE_MiB;
   for (int kind = 0; kind < 3; kind++) {
     for (int at_random = 0; at_random < 2; at_random++) {
       fill(4096, 16, 16); /* the array of blocks, and what a start costs */
@@ -121,7 +121,7 @@ static void *consume(void *arg) {
 }
 static void producer_and_consumer(void) {
   for (how = 'a'; how <= 'c'; how++) {
-    n_blocks = mi_test_scale(100000, 200000);
+    n_blocks = mi_test_scale(40000, 200000);
     memset(block, 1, n_blocks * sizeof *block);
     stage = n_blocked = 0;
     mi_collect(true);
@@ -197,7 +197,7 @@ static void *take_turns(void *arg) {
   return NULL;
 }
 static void pool(void) {
-  job_bytes = mi_test_scale(32, 64) * BEHAVE_MiB;
+  job_bytes = mi_test_scale(20, 64) * BEHAVE_MiB;
   for (how = 'a'; how <= 'b'; how++) {
     size_t begin = behave_resident(), most = begin + job_bytes * (how == 'a' ? 1 : 4) / 2;
     pthread_t t[POOL];
@@ -241,18 +241,18 @@ static void *own_two_heaps(void *arg) {
 }
 static void two_heaps(void) {
   for (uintptr_t exits = 0; exits < 2; exits++) {
-    n_blocks = 256;
+    n_blocks = mi_test_scale(128, 256);
     memset(block, 0, n_blocks * sizeof *block);
     step = 0;
     size_t begin = behave_resident();
     pthread_t t = start(own_two_heaps, (void *)exits);
     while (step < 1) usleep(100);
-    CHECK(behave_resident() > begin + 60 * BEHAVE_MiB);
+    CHECK(behave_resident() > begin + n_blocks * 240 * BEHAVE_KiB);
     for (size_t i = 0; i < n_blocks; i++) free(block[i]);
     step = 2;
     if (exits) join(t);
     while (!exits && step < 3) usleep(100);
-    expect_resident(begin + 16 * BEHAVE_MiB, exits ? "owner gone" : "owner collects");
+    expect_resident(begin + n_blocks * 64 * BEHAVE_KiB, exits ? "owner gone" : "owner collects");
     step = 4;
     if (!exits) join(t);
     mi_heap_delete(other_heap);
@@ -262,7 +262,7 @@ static void two_heaps(void) {
 /* ---- D09 ---- */
 
 static void rounds(void) {
-  size_t n = mi_test_scale(1600, 4000), n_rounds = mi_test_scale(8, 20), second = 0, peak = 0;
+  size_t n = mi_test_scale(800, 4000), n_rounds = mi_test_scale(5, 20), second = 0, peak = 0;
   memset(block, 1, n * sizeof *block);
   size_t begin = behave_resident();
   for (size_t round = 1; round <= n_rounds; round++) {

@@ -91,7 +91,7 @@ static void make_work(struct herd *h) {
 
 static void check_spaced(void) {
   struct herd h = herd_make(N, SIZE, 2);
-  size_t rounds = mi_test_scale(10, 20);
+  size_t rounds = mi_test_scale(5, 20);
   for (size_t round = 0; round < rounds; round++) {
     size_t before = purged_at_rest();
     make_work(&h);
@@ -127,7 +127,7 @@ static void check_any_phase(void) {
   enum { SHORT_INTERVAL = 20 };
   mi_option_set(mi_option_purge_holes_min_interval, SHORT_INTERVAL);
   uint64_t rng = behave_seed();
-  size_t rounds = mi_test_scale(60, 400);
+  size_t rounds = mi_test_scale(25, 400);
   for (size_t round = 0; round < rounds; round++) {
     char *p = malloc(BEHAVE_MiB);
     CHECK(p != NULL);
@@ -151,7 +151,7 @@ static void check_any_phase(void) {
 /* A park that begins just when the background thread has looked, and is about to sleep. */
 static void check_back_to_back(void) {
   mi_option_set(mi_option_purge_holes_min_interval, 0);
-  size_t rounds = mi_test_scale(3000, 30000);
+  size_t rounds = mi_test_scale(1500, 30000);
   for (size_t round = 0; round < rounds; round++) {
     size_t before = purged();
     char *p = malloc(BEHAVE_MiB);

@@ -161,11 +161,11 @@ static inline void idle_skip_without_parks(void) {
   wait_scavenger();
 }
 
-/* Run the program anew with `mode` and with these of MIMALLOC_ variables only (ended by NULL). */
-static inline void run_with(const char *const *entries, const char *mode) {
+/* Run the program anew with `mode` and with these of MIMALLOC_ variables only (ended by NULL): its beginning, its
+ * end, and both. */
+static inline pid_t run_begin(const char *const *entries, const char *mode) {
   static char *variables[2048];
   size_t n = 0;
-  const char *first = *entries != NULL ? *entries : "no options";
   for (char **e = environ; *e != NULL && n < 2000; e++)
     if (strncmp(*e, "MIMALLOC_", 9) != 0) variables[n++] = *e;
   for (; *entries != NULL; entries++) variables[n++] = (char *)(uintptr_t)*entries;
@@ -177,6 +177,10 @@ static inline void run_with(const char *const *entries, const char *mode) {
     execve("/proc/self/exe", argv, variables);
     _exit(MI_TEST_ERROR);
   }
+  return pid;
+}
+static inline void run_end(pid_t pid, const char *const *entries, const char *mode) {
+  const char *first = *entries != NULL ? *entries : "no options";
   int status = 0;
   while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
@@ -186,6 +190,7 @@ static inline void run_with(const char *const *entries, const char *mode) {
   }
   if (status != 0) FAIL("%s, %s: status %#x", mode, first, (unsigned)status);
 }
+static inline void run_with(const char *const *entries, const char *mode) { run_end(run_begin(entries, mode), entries, mode); }
 #define WITH(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 /* A child of fork that has so many seconds. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How much stays resident: a worker that frees 256 MiB and is idle; threads that use large buffers
+/* How much stays resident: a worker that frees 256 MiB (80 in a short run) and is idle; threads that use large buffers
  * and then block without a call; rounds of bursts that each end in an idle point; and that reused
  * memory reads as zeros where zeros were asked for. */
 #include "idle/idle.h"
@@ -12,17 +12,18 @@ static void wait_stage(int s) {
 
 /* ---- a worker that idles: inline, or parked ---- */
 
+static size_t worker_mib(void) { return mi_test_scale(80, 256); }
 static void *burst_and_idle(void *arg) {
-  enum { N = 256 };
+  size_t n = worker_mib();
   bool parked = arg != NULL;
-  static void *p[N];
-  for (int i = 0; i < N; i++) {
+  static void *p[256];
+  for (size_t i = 0; i < n; i++) {
     CHECK((p[i] = malloc(BEHAVE_MiB)) != NULL);
     touch(p[i], BEHAVE_MiB);
   }
   n_ready = 1;
   wait_stage(1);
-  for (int i = 0; i < N; i++) free(p[i]);
+  for (size_t i = 0; i < n; i++) free(p[i]);
   if (parked) CHECK(mi_on_thread_idle_start());
   else mi_on_thread_idle();
   stage = 2;
@@ -35,7 +36,7 @@ static void check_idle_worker(void) {
     stage = n_ready = 0;
     pthread_t t = start(burst_and_idle, (void *)parked);
     while (n_ready == 0) behave_sleep_ms(1);
-    CHECK(behave_resident() > 256 * BEHAVE_MiB);
+    CHECK(behave_resident() > worker_mib() * BEHAVE_MiB);
     stage = 1;
     wait_stage(2);
     expect_resident(12 * BEHAVE_MiB, parked ? "parked worker" : "worker at an idle point");
@@ -75,19 +76,19 @@ static void check_blocked_threads(void) {
 
 /* ---- bursts, one after the other ---- */
 
-enum { BURST = 48 };
+static int burst_mib(void) { return (int)mi_test_scale(16, 48); }
 static pthread_barrier_t barrier;
 static void *burst_often(void *arg) {
   (void)arg;
-  for (size_t round = 0; round < mi_test_scale(6, 30); round++) {
-    void *p[BURST];
-    for (int i = 0; i < BURST; i++) {
+  for (size_t round = 0; round < mi_test_scale(4, 30); round++) {
+    void *p[48];
+    for (int i = 0; i < burst_mib(); i++) {
       CHECK((p[i] = malloc(BEHAVE_MiB)) != NULL);
       touch(p[i], BEHAVE_MiB);
     }
     pthread_barrier_wait(&barrier); /* main: how much is held */
     pthread_barrier_wait(&barrier);
-    for (int i = 0; i < BURST; i++) free(p[i]);
+    for (int i = 0; i < burst_mib(); i++) free(p[i]);
     mi_on_thread_idle();
     pthread_barrier_wait(&barrier); /* main: how much stays */
     pthread_barrier_wait(&barrier);
@@ -99,7 +100,7 @@ static void check_bursts(void) {
   pthread_barrier_init(&barrier, NULL, 5);
   size_t begin = behave_resident();
   for (int i = 0; i < 4; i++) t[i] = start(burst_often, NULL);
-  for (size_t round = 0; round < mi_test_scale(6, 30); round++) {
+  for (size_t round = 0; round < mi_test_scale(4, 30); round++) {
     pthread_barrier_wait(&barrier);
     size_t held = behave_resident() - begin;
     pthread_barrier_wait(&barrier);
@@ -115,10 +116,10 @@ static void check_bursts(void) {
 static void check_zeros(void) {
   static const size_t sizes[] = {64, 1024, 8192, 16384, 100000, 700000};
   static void *p[512];
-  size_t n_rounds = mi_test_scale(4, 40);
+  size_t n_rounds = mi_test_scale(2, 40);
   for (size_t round = 0; round < n_rounds; round++) {
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
-      size_t size = sizes[s], n = size > 50000 ? mi_test_scale(64, 512) : 512;
+      size_t size = sizes[s], n = size > 50000 ? mi_test_scale(16, 512) : 512;
       for (size_t i = 0; i < n; i++) {
         CHECK((p[i] = malloc(size)) != NULL);
         memset(p[i], 0xA5, size);

@@ -37,7 +37,7 @@ static void check_notifies(unsigned n_workers) {
   static size_t sizes[] = {64, 20000, 300000, 3000000};
   struct pool pool;
   CHECK(pool_open(&pool, n_workers, 0, 60000));
-  unsigned n = (unsigned)mi_test_scale(3000, 100000), before = n_run;
+  unsigned n = (unsigned)mi_test_scale(1500, 100000), before = n_run;
   for (unsigned i = 0; i < n; i++) {
     CHECK(pool_add(&pool, touch, &sizes[i % 4]));
     if (i % 3 == 0) wait_briefly(&pool);

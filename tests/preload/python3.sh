@@ -6,7 +6,7 @@ need python3
 cat >load.py <<'END'
 import collections, hashlib, json, os, random, re, subprocess, sys, threading, zlib
 random.seed(7)
-words = ["%x" % random.getrandbits(random.randint(8, 200)) for _ in range(6000)]
+words = ["%x" % random.getrandbits(random.randint(8, 200)) for _ in range(2000)]
 count = collections.Counter(w[:2] for w in words)
 print(sorted(count.items())[:20])
 text = json.dumps({w: [i, w[::-1]] for i, w in enumerate(words)})
@@ -16,7 +16,7 @@ print(zlib.crc32(zlib.decompress(packed)))
 print(len(re.findall(r"[0-9]+[a-f]+", text)))
 results = {}
 def work(n):
-    data = [bytes([n % 256]) * (i * 7 % 5000) for i in range(600)]
+    data = [bytes([n % 256]) * (i * 7 % 5000) for i in range(200)]
     results[n] = hashlib.md5(b"".join(data)).hexdigest()
 threads = [threading.Thread(target=work, args=(n,)) for n in range(6)]
 for t in threads: t.start()

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Spans: where they come from, what they hold, how they grow, and what happens when there is no
  * memory. */
+#include "common.h"
 #include "fixture.h"
 #include "../suite.h"
 #include <stdio.h>
@@ -33,20 +34,21 @@ static void check_hints(void) { /* BITMAP-3, at a quiet moment */
 
 START_TEST(spans_of_all_sizes) {
   static const size_t sizes[] = {1, 8, 64, 1, 3, 17, 100, 1, 700, 2};
-  struct mi__span spans[300];
+  static struct mi__span spans[300];
+  int n = (int)mi_test_scale(100, 300);
   script_os();
   for (int round = 0; round < 3; round++) {
-    for (int i = 0; i < 300; i++) {
+    for (int i = 0; i < n; i++) {
       spans[i] = span_alloc(sizes[i % 10]);
       if (round == 0) ck_assert(spans[i].zero);
       if (spans[i].zero && !span_reads(spans[i], 0)) ck_abort_msg("span %d is not zero", i);
       if (!mi__arenas_contain(address_in(spans[i], 0) + 5)) ck_abort_msg("span %d", i);
       span_fill(spans[i], i % 100 + 1);
     }
-    for (int i = 0; i < 300; i++) {
+    for (int i = 0; i < n; i++) {
       if (!span_reads(spans[i], i % 100 + 1)) ck_abort_msg("span %d was overwritten", i);
     }
-    for (int i = 0; i < 300; i++) span_free(spans[i]);
+    for (int i = 0; i < n; i++) span_free(spans[i]);
     check_hints();
     ck_assert_uint_gt(mi__arenas_waiting(SET), 0);
     if (round == 1) ck_assert(mi__arenas_purge(SET, MI_PURGE_EVERYTHING));
@@ -423,13 +425,13 @@ static size_t count_maps(void) {
   fclose(f);
   return lines;
 }
-/* E02, the part of the arenas: each second span freed and purged, 20 times. */
+/* E02, the part of the arenas: each second span freed and purged, 20 times in a long run. */
 START_TEST(few_mappings) {
   mi__os_init();
   span_free(span_alloc(1));
   size_t before = count_maps(), most = 0;
   static struct mi__span spans[4096];
-  for (int round = 0; round < 20; round++) {
+  for (size_t round = 0; round < mi_test_scale(6, 20); round++) {
     for (int i = 0; i < 4096; i++) {
       if (round == 0 || i % 2 == 0) spans[i] = span_alloc(1);
       *spans[i].start = 1;

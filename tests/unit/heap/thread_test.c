@@ -255,7 +255,7 @@ START_TEST(a_signal_handler_ends_a_park) {
   struct itimerval often = {{0, 20}, {0, 20}}, never = {{0, 0}, {0, 0}};
   ck_assert_int_eq(setitimer(ITIMER_REAL, &often, NULL), 0);
   bool fits = true;
-  for (size_t i = 0; i < mi_test_scale(3000000, 30000000) && fits; i++) {
+  for (size_t i = 0; i < mi_test_scale(1000000, 30000000) && fits; i++) {
     mi__park_begin(self);
     mi__park_end();
     fits = state_fits(self);

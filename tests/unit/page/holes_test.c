@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* src/page/holes.c: which units go, what is left on the list, the counters, and the way back;
  * against a model that looks at each block of each unit. */
+#include "common.h"
 #include "fixture.h"
 #include "os/os.h"
 #include "page/hole_map.h"
@@ -24,8 +25,10 @@ static uint32_t below(uint32_t n) {
 }
 
 enum { N_PATTERNS = 9 };
-/* Pages of 4 MiB take their time: of all patterns three. */
-static int step(size_t size) { return size > 65536 ? 3 : 1; }
+/* Pages of 4 MiB take their time: of all patterns three. A short run begins with another pattern for each size, and takes
+ * fewer. */
+static int step(size_t size) { return size > 65536 ? (int)mi_test_scale(4, 3) : (int)mi_test_scale(3, 1); }
+static int first_of(int i, size_t size) { return mi_test_size() == MI_TEST_LONG ? 0 : i % step(size); }
 static bool is_live(const struct mi_page *page, uint32_t i, int pattern) {
   switch (pattern) {
     case 0: return false;
@@ -283,7 +286,7 @@ END_TEST
 
 START_TEST(what_is_free_goes) {
   size_t size = sizes[_i];
-  for (int pattern = 0; pattern < N_PATTERNS; pattern += step(size)) {
+  for (int pattern = first_of(_i, size); pattern < N_PATTERNS; pattern += step(size)) {
     struct mi_page *page = with_holes(size, 0, UINT32_MAX, pattern, false);
     if (pattern == 0) ck_assert_uint_gt(n_hole_units, 0);
     struct totals before = read_totals();
@@ -298,7 +301,7 @@ END_TEST
 START_TEST(wherever_forming_began) {
   size_t size = sizes[_i];
   uint32_t n_blocks = (uint32_t)(mi__page_slices(mi__page_kind_of_bin(mi__bin_of(size))) * MI_SLICE_SIZE / size);
-  for (int pattern = 0; pattern < N_PATTERNS; pattern += step(size)) {
+  for (int pattern = first_of(_i, size); pattern < N_PATTERNS; pattern += step(size)) {
     uint32_t first = n_blocks * 2 / 3;
     delete(with_holes(size, first, UINT32_MAX, pattern, true));
     delete(with_holes(size, first, n_blocks / 5, pattern, true));
@@ -371,7 +374,7 @@ static uint32_t take_back(struct mi_page *page, bool in_order) {
 
 START_TEST(all_of_it_comes_back) {
   size_t size = sizes[_i];
-  for (int pattern = 0; pattern < N_PATTERNS; pattern += step(size)) {
+  for (int pattern = first_of(_i, size); pattern < N_PATTERNS; pattern += step(size)) {
     for (int m = 0; m < 4; m++) {
       struct mi_page *page = with_holes(size, 5, UINT32_MAX, pattern, false);
       struct totals start = read_totals();
@@ -474,7 +477,7 @@ static int refuse_some(void *start, size_t size, int advice) {
 START_TEST(refused_memory_is_in_no_hole) {
   size_t size = sizes[_i];
   mi__os_calls.advise = refuse_some;
-  for (int pattern = 0; pattern < N_PATTERNS; pattern += step(size)) {
+  for (int pattern = first_of(_i, size); pattern < N_PATTERNS; pattern += step(size)) {
     for (int part = 0; part < 3; part++) { /* all, the lower half, the upper quarter */
       struct mi_page *page = page_in_state(size, 7, UINT32_MAX, pattern);
       size_t bytes = page->n_slices * MI_SLICE_SIZE;
@@ -709,7 +712,7 @@ END_TEST
 
 START_TEST(nothing_is_left_at_the_end) {
   size_t size = sizes[_i];
-  for (int pattern = 0; pattern < N_PATTERNS; pattern += step(size)) {
+  for (int pattern = first_of(_i, size); pattern < N_PATTERNS; pattern += step(size)) {
     struct mi_page *page = page_of_size(size);
     uint32_t n = page->n_blocks / 2;
     delete(page);
