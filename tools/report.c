@@ -32,7 +32,7 @@ const char *size_text(char to[SIZE_TEXT], uint64_t bytes, bool human) {
 }
 
 static void heading(const struct view *view, const char *text) {
-  printf(view->color ? "\033[1m%s\033[0m" : "%s", text);
+  printf(view->color ? "\033[1m%s\033[0m\n" : "%s\n", text);
 }
 
 static void put_size(const struct view *view, int width, uint64_t bytes) {
@@ -112,7 +112,7 @@ static struct row total_of(const struct rows *rows) {
 /* The columns that all tables of sums have, and the key of the group behind them. */
 static void head_row(const struct view *view, const char *first) {
   char text[128];
-  snprintf(text, sizeof text, "%s%8s %11s %13s %13s %13s %13s%s%s\n", first, "pages",
+  snprintf(text, sizeof text, "%s%8s %11s %13s %13s %13s %13s%s%s", first, "pages",
            "used-blocks", "used", "committed", "waste", "holes", view->by_heap ? "     heap" : "",
            view->by_tid ? "  thread" : "");
   heading(view, text);
@@ -277,7 +277,7 @@ void report_diff(const struct input *before, const struct input *after, const st
   }
   if (n > 0) qsort(all, n, sizeof *all, by_distance);
   char text[128];
-  snprintf(text, sizeof text, "%13s %13s %13s %13s %8s %11s\n", "block-size", "old-committed",
+  snprintf(text, sizeof text, "%13s %13s %13s %13s %8s %11s", "block-size", "old-committed",
            "new-committed", "change", "pages", "used-blocks");
   heading(view, text);
   for (i = 0; i < n && i < view->top; i++) {
