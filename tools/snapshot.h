@@ -7,7 +7,7 @@
  *   - committed is at most reserved * block_size
  *   - pages of an arena lie in it, in the order of their slices, without overlap
  *   - the bitmaps of an arena have a bit for each of its slices; a map has one for each block
- * Sums over pages may overflow: add_bytes. Memory is allocated only for what the file really has. */
+ * Sums over pages may overflow: add_bytes. Memory is allocated only for what the file has. */
 #ifndef MI_TOOLS_SNAPSHOT_H
 #define MI_TOOLS_SNAPSHOT_H
 
