@@ -27,6 +27,7 @@ static=yes
 LIB/cmake/mimalloc/mimalloc-config-version.cmake
 LIB/cmake/mimalloc/mimalloc-config.cmake
 LIB/pkgconfig/mimalloc.pc
+bin/mi-heapview
 bin/mimalloc-run
 include/mimalloc-new-delete.h
 include/mimalloc-override.h
@@ -36,6 +37,7 @@ include/mimalloc.h
 share/doc/mimalloc/NEWS
 share/doc/mimalloc/README.md
 share/doc/mimalloc/examples/worker_pool.c
+share/man/man1/mi-heapview.1
 share/man/man1/mimalloc-run.1
 X
   for page in "$MI_TEST_SRCDIR"/doc/*.md; do [ -f "$page" ] && echo "share/doc/mimalloc/${page##*/}"; done
