@@ -11,7 +11,7 @@
 enum { SIZE = 20000 }; /* a medium page */
 
 static struct mi__visit visit_of(mi_heap_t *heap, mi_block_visit_fun *visitor, void *arg) {
-  return (struct mi__visit){heap, NULL, false, true, visitor, arg};
+  return (struct mi__visit){heap, NULL, false, true, visitor, arg, false};
 }
 
 static int n_areas;
