@@ -33,6 +33,7 @@ struct out {
   uint64_t n_pages;
   struct mi__arenas *arenas; /* the set */
   const struct mi__arena_facts *arena; /* whose pages are written; NULL: mappings of their own */
+  const char *end;           /* of the slices of the page before */
   size_t n;
   char buf[4096];
 };
@@ -96,6 +97,10 @@ static bool put_page(const mi_heap_t *heap, const mi_heap_area_t *area, void *bl
                      size_t block_size, void *arg) {
   struct out *out = arg;
   const struct mi_page *page = area->reserved1;
+  /* A huge page may be resized meanwhile: what lies in another that was written is left out, and
+   * its figures are of one look. */
+  if (page->start < out->end) return true;
+  out->end = page->start + area->reserved;
   uint64_t free[MI_PAGE_MAX_BLOCKS / 64], formed[MI_PAGE_MAX_BLOCKS / 64] = {0};
   (void)heap;
   (void)block;
@@ -103,18 +108,18 @@ static bool put_page(const mi_heap_t *heap, const mi_heap_area_t *area, void *bl
   bool huge = page->kind == MI_PAGE_HUGE;
   uint32_t reserved = huge ? 1 : page->n_blocks;
   uint32_t used = (uint32_t)area->used, capacity = used;
-  size_t committed = page->block_size;
+  size_t size = mi__min(area->block_size, area->reserved), committed = size;
   if (!huge) {
     size_t gone = mi__visit_map(page, free, formed);
     capacity = count_bits(formed, reserved);
     used = has_blocks(page) ? capacity - count_bits(free, reserved) : capacity;
-    committed = mi__max(capacity * page->block_size, gone) - gone;
+    committed = mi__max(capacity * size, gone) - gone;
   }
   bool owned = (mi__load(&page->xremote, relaxed) & MI_REMOTE_OWNED) != 0 || huge;
   bool map = out->maps && has_blocks(page);
   put_address(out, page->start);
   put_address(out, page->start);
-  put64(out, page->block_size);
+  put64(out, size);
   put32(out, reserved);
   put32(out, capacity);
   put32(out, used);
@@ -124,7 +129,7 @@ static bool put_page(const mi_heap_t *heap, const mi_heap_area_t *area, void *bl
   const struct mi__arena_facts *arena = out->arena;
   put32(out, arena == NULL ? NO_INDEX : arena->number);
   put32(out, arena == NULL ? 0 : (size_t)(page->start - arena->start) / MI_SLICE_SIZE);
-  put32(out, page->n_slices);
+  put32(out, area->reserved / MI_SLICE_SIZE);
   put8(out, arena == NULL);
   put8(out, page->kind - MI_PAGE_SMALL);
   put8(out, !owned);
@@ -136,7 +141,10 @@ static bool put_page(const mi_heap_t *heap, const mi_heap_area_t *area, void *bl
   return out->error == 0;
 }
 
-static void begin_pages(struct out *out) { put32(out, TAG_PAGES); }
+static void begin_pages(struct out *out) {
+  put32(out, TAG_PAGES);
+  out->end = NULL;
+}
 static void end_pages(struct out *out) { put64(out, 0); }
 
 /* ---- arenas and heaps ---- */

@@ -294,6 +294,43 @@ static void check_errors(void) {
   CHECK(stat(path, &st) == 0 && (st.st_mode & 0777) == 0600);
 }
 
+/* ---- for misc/heapview_test.sh ---- */
+
+/* Writes the file; prints what the statistics say of the pages and live bytes. */
+static void write_held(void) {
+  heap = mi_heap_new();
+  pthread_t t[N_THREADS];
+  pthread_barrier_init(&barrier, NULL, N_THREADS + 1);
+  for (uintptr_t i = 0; i < N_THREADS; i++) t[i] = start(allocate, (void *)i);
+  pthread_barrier_wait(&barrier);
+  mi_stats_t stats;
+  mi_stats_init(&stats);
+  CHECK(mi_heap_snapshot_to_file(path, MI_SNAPSHOT_BLOCKS) == 0 && mi_stats_get(&stats));
+  printf("%lld %lld\n", (long long)stats.pages.current,
+         (long long)(stats.malloc_normal.current + stats.malloc_huge.current));
+  pthread_barrier_wait(&barrier);
+  for (int i = 0; i < N_THREADS; i++) join(t[i]);
+}
+static void *resize(void *arg) {
+  (void)arg;
+  uint64_t rng = behave_seed();
+  void *p = NULL;
+  while (!stop) CHECK((p = realloc(p, behave_random_size(&rng, BEHAVE_MiB, 9 * BEHAVE_MiB))) != NULL);
+  free(p);
+  return NULL;
+}
+static void write_under_load(unsigned n) {
+  pthread_t t[4];
+  for (uintptr_t i = 0; i < 4; i++) t[i] = start(i == 0 ? resize : churn, (void *)(i + 1));
+  for (unsigned i = 0; i < n; i++) {
+    char name[300];
+    snprintf(name, sizeof name, "%s.%u", path, i);
+    CHECK(mi_heap_snapshot_to_file(name, i % 2) == 0);
+  }
+  stop = true;
+  for (int i = 0; i < 4; i++) join(t[i]);
+}
+
 /* ---- at exit ---- */
 
 static void at_exit(void) {
@@ -313,8 +350,14 @@ static void check_exit(const char *const *entries, const char *name, bool with) 
 }
 
 int main(int argc, char **argv) {
-  (void)argv;
   mi_test_not_tracked(); /* blocks have other sizes */
+  if (argc == 3) {
+    behave_limit(60);
+    snprintf(path, sizeof path, "%s", argv[2]);
+    if (strcmp(argv[1], "held") == 0) write_held();
+    else write_under_load(10);
+    return 0;
+  }
   if (argc > 1) {
     at_exit();
     return 0;

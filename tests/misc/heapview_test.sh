@@ -297,6 +297,23 @@ else
 fi
 grep -q "$(printf '\033')" out && fail "colours where there is no terminal"
 
+# ---- what the library writes: with the totals of its statistics, and under load ----
+writer=$MI_TEST_BUILDDIR/tests/api/snapshot
+if [ -x "$writer" ]; then
+  totals=$("$writer" held held)
+  got=$?
+  if [ $got -ne 77 ]; then
+    [ $got -eq 0 ] || fail "the writer: status $got"
+    run 0 summary held
+    said="$(sed -n 's/^pages  *//p' out) $(sed -n 's/^used  *//p' out)"
+    [ "$said" = "$totals" ] || fail "pages and live bytes are $said, by the statistics $totals"
+    "$writer" load loaded || fail "the writer under load: status $?"
+    for file in loaded.?; do
+      "$view" summary "$file" >out 2>err || fail "$file, written under load: $(cat err)"
+    done
+  fi
+fi
+
 # ---- what is no snapshot ----
 : >empty
 refuse empty 'empty file'
