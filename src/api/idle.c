@@ -10,6 +10,7 @@
 #include "heap/thread_sweep.h"
 #include "idle/purge_all.h"
 #include "idle/scavenger.h"
+#include "os/os.h"
 #include "rt/alarm.h"
 #include "rt/message.h"
 
@@ -22,6 +23,7 @@ static bool has_background(void) {
 mi__export void mi_on_thread_idle(void) {
   struct mi_thread *self = mi__thread_self(false);
   if (self == NULL) return;
+  mi__os_allow_asking();
   mi__track_begin();
   mi__request_serve(self);
   mi__deferred_free(self, false);
@@ -37,6 +39,7 @@ mi__export bool mi_on_thread_idle_start(void) {
   struct mi_thread *self = mi__thread_data();
   /* Not from the program's function for deferred frees: a refill goes on after it. */
   if (self == NULL || self->in_callback) return false;
+  mi__os_allow_asking();
   bool swept = mi__scavenger_ensure();
   if (mi__is_parked() && swept) return true;
   mi__park_end(); /* it was stopped meanwhile */

@@ -18,7 +18,11 @@
 #define SELF_PIDFD (-10000) /* PIDFD_SELF_THREAD: newer than most <linux/pidfd.h> */
 #define MAX_VECTOR 64u      /* more of them at a time gain little */
 
-static _Atomic(bool) refused;
+static _Atomic(bool) refused, may_ask;
+
+void mi__os_allow_asking(void) {
+  if (mi__unlikely(!mi__load(&may_ask, relaxed))) mi__store(&may_ask, true, relaxed);
+}
 
 #ifdef SYS_process_madvise
 /* How many of the first ranges are done; not all for one of them is refused, or the call is. */
@@ -34,7 +38,8 @@ static unsigned discard_vector(const struct mi__os_range *ranges, unsigned n) {
 /* Filters of system calls let madvise pass, for every allocator calls it; not all know this one,
  * and some of them end the process. */
 bool mi__os_discards_at_once(void) {
-  if (mi__load(&refused, relaxed) || mi__os_calls.advise != NULL) return false;
+  if (!mi__load(&may_ask, relaxed) || mi__load(&refused, relaxed)) return false;
+  if (mi__os_calls.advise != NULL) return false;
   int saved = errno;
   bool may = prctl(PR_GET_SECCOMP, 0, 0, 0, 0) == 0;
   errno = saved;

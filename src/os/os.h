@@ -64,8 +64,11 @@ struct mi__os_range {
 };
 /* at_once: mi__os_discards_at_once() says so. */
 void mi__os_discard_ranges(struct mi__os_range *ranges, unsigned n, bool at_once);
-/* Is there such a call, and may this process make it? */
+/* Is there such a call, and may this process make it? False until the program has declared an idle
+ * point, mi__os_allow_asking: the answer takes a system call that programs do not expect of malloc,
+ * and a filter may end them for it. */
 bool mi__os_discards_at_once(void);
+void mi__os_allow_asking(void);
 /* Forbid or allow all access. */
 bool mi__os_protect(void *start, size_t size, bool no_access);
 /* Grow or shrink a whole mapping made by mi__os_map; may move it (by whole pages of the page

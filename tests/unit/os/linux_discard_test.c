@@ -44,6 +44,8 @@ static int count_advice(void *start, size_t size, int advice) {
 /* How the calls are made. */
 enum { AS_IT_COMES, ONE_BY_ONE, CALL_REFUSED, N_WAYS };
 static void choose(int way) {
+  ck_assert(!mi__os_discards_at_once()); /* a process that has declared no idle point */
+  mi__os_allow_asking();
 #ifdef SYS_process_madvise
   int calls[] = {SYS_process_madvise};
   if (way == CALL_REFUSED && !filter_calls(calls, 1, SECCOMP_RET_ERRNO | EPERM)) return;
