@@ -79,6 +79,7 @@ static int run_with(void (*what)(void)) {
 int main(void) {
   mi_test_not_under("thread"); /* threads after a fork */
   CHECK(run_with(leave) == 0);
-  CHECK(run_with(fork_off) == 0);
+  /* Its own malloc may stay locked for ever in a child that ends while a thread begins. */
+  if (!mi_test_under("address")) CHECK(run_with(fork_off) == 0);
   return 0;
 }
