@@ -11,6 +11,16 @@ struct mi__lock mi__visit_lock = MI_LOCK_INIT(MI_LOCK_VISIT);
  * that claims the page. */
 #define MAX_TRIES 8
 
+/* ---- words that the page's owner may be writing ---- */
+
+/* volatile: else the compiler may have the caller load it, which the sanitizer does look at. */
+__attribute__((no_sanitize("thread"))) static uint32_t now32(const uint32_t *word) {
+  return *(const volatile uint32_t *)word;
+}
+__attribute__((no_sanitize("thread"))) static size_t now(const size_t *word) {
+  return *(const volatile size_t *)word;
+}
+
 /* ---- pins ---- */
 
 static bool pin(struct mi_page *page) {
@@ -110,24 +120,23 @@ static bool show_blocks(const struct mi__visit *visit, const mi_heap_area_t *are
   return true;
 }
 
-__attribute__((no_sanitize("thread"))) static uint32_t formed(const struct mi_page *page) {
-  /* volatile: else the compiler may have the caller load it, which the sanitizer does look at. */
-  return *(const volatile uint32_t *)&page->n_formed + mi__page_n_holes(page);
+static uint32_t formed(const struct mi_page *page) {
+  return now32(&page->n_formed) + mi__page_n_holes(page);
 }
 
 static bool show_page(const struct mi__visit *visit, struct mi_page *page) {
   mi_heap_area_t area = {
       .blocks = page->start,
-      .reserved = page->n_slices * MI_SLICE_SIZE,
-      .block_size = page->block_size,
-      .full_block_size = page->block_size,
+      .reserved = now32(&page->n_slices) * MI_SLICE_SIZE, /* a huge page may be resized */
+      .block_size = now(&page->block_size),
       .reserved1 = page,
   };
+  area.full_block_size = area.block_size;
   if (page->kind == MI_PAGE_HUGE) {
-    area.committed = page->block_size;
+    area.committed = area.block_size;
     area.used = 1;
-    if (!call(visit, &area, NULL, page->block_size)) return false;
-    return !visit->blocks || call(visit, &area, page->start, page->block_size);
+    if (!call(visit, &area, NULL, area.block_size)) return false;
+    return !visit->blocks || call(visit, &area, page->start, area.block_size);
   }
   uint32_t n_formed = formed(page);
   struct map map = {.page = page};
@@ -155,14 +164,9 @@ size_t mi__visit_map(const struct mi_page *page, uint64_t *free, uint64_t *are_f
   return bytes;
 }
 
-/* Reads unsynchronised where the page is not pinned; then it is asked again. */
-__attribute__((no_sanitize("thread"))) static uint32_t arena_of(const struct mi_page *page) {
-  return *(const volatile uint32_t *)&page->arena;
-}
-
 static bool wanted(const struct mi__visit *visit, const struct mi_page *page, uint32_t arena) {
-  if (arena != 0) return arena_of(page) == arena && mi__page_heap(page) != NULL;
-  if (mi__page_heap(page) != visit->heap || (visit->direct && arena_of(page) != 0)) return false;
+  if (arena != 0) return now32(&page->arena) == arena && mi__page_heap(page) != NULL;
+  if (mi__page_heap(page) != visit->heap || (visit->direct && now32(&page->arena) != 0)) return false;
   if (visit->theap != NULL && mi__load(&page->theap, relaxed) != visit->theap) return false;
   bool owned = (mi__load(&page->xremote, relaxed) & MI_REMOTE_OWNED) != 0;
   return !(visit->abandoned && owned) && !(visit->theap != NULL && !owned);
@@ -182,7 +186,7 @@ static bool visit_range(const struct mi__visit *visit, struct mi__arenas *set, u
     size_t n = 1;
     if (wanted(visit, page, arena) && pin(page)) {
       if (wanted(visit, page, arena)) more = show_page(visit, page);
-      n = page->n_slices;
+      n = now32(&page->n_slices);
       unpin(page, set);
     }
     slice = mi__pagemap_next(slice + n * MI_SLICE_SIZE);

@@ -85,8 +85,8 @@ struct map {
 };
 struct range { uint32_t lo, hi; };
 
-mi__inline struct map map_of(const struct mi_page *page) {
-  uint32_t reached = mi__page_n_reached(page), first_out = page->first + reached;
+mi__inline struct map map_with(const struct mi_page *page, uint32_t reached) {
+  uint32_t first_out = page->first + reached;
   unsigned shift = mi__holes_unit_shift(page);
   return (struct map){
       .block_size = (uint32_t)page->block_size,
@@ -96,6 +96,10 @@ mi__inline struct map map_of(const struct mi_page *page) {
       .first_out = first_out >= page->n_blocks ? first_out - page->n_blocks : first_out,
       .n_out = page->n_blocks - reached,
   };
+}
+
+mi__inline struct map map_of(const struct mi_page *page) {
+  return map_with(page, mi__page_n_reached(page));
 }
 
 /* The blocks that overlap the unit; hi is n_blocks or more where it ends behind the last one. */

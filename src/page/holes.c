@@ -20,9 +20,18 @@ unsigned mi__holes_unit_shift(const struct mi_page *page) {
   return shift;
 }
 
+/* For other threads than the owner's, which may be forming blocks. volatile: else the compiler may
+ * have the caller load it, which the sanitizer does look at. */
+__attribute__((no_sanitize("thread"))) static uint32_t formed_now(const struct mi_page *page) {
+  return *(const volatile uint32_t *)&page->n_formed;
+}
+static struct map map_now(const struct mi_page *page) {
+  return map_with(page, formed_now(page) + mi__page_n_holes(page));
+}
+
 uint32_t mi__holes_mark(const struct mi_page *page, uint64_t *blocks) {
   if (mi__page_n_holes(page) == 0) return 0;
-  struct map map = map_of(page);
+  struct map map = map_now(page);
   struct units units = load_units(page);
   return mark_holes(&map, &units, blocks);
 }
@@ -333,7 +342,7 @@ static uint32_t n_hole_units(const struct map *map, const struct units *units) {
 }
 
 size_t mi__holes_bytes(const struct mi_page *page) {
-  struct map map = map_of(page);
+  struct map map = map_now(page);
   struct units units = load_units(page);
   return (size_t)n_hole_units(&map, &units) << map.shift;
 }
