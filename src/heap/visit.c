@@ -166,7 +166,8 @@ size_t mi__visit_map(const struct mi_page *page, uint64_t *free, uint64_t *are_f
 
 static bool wanted(const struct mi__visit *visit, const struct mi_page *page, uint32_t arena) {
   if (arena != 0) return now32(&page->arena) == arena && mi__page_heap(page) != NULL;
-  if (mi__page_heap(page) != visit->heap || (visit->direct && now32(&page->arena) != 0)) return false;
+  if (mi__page_heap(page) != visit->heap) return false;
+  if (visit->direct && now32(&page->arena) != 0) return false;
   if (visit->theap != NULL && mi__load(&page->theap, relaxed) != visit->theap) return false;
   bool owned = (mi__load(&page->xremote, relaxed) & MI_REMOTE_OWNED) != 0;
   return !(visit->abandoned && owned) && !(visit->theap != NULL && !owned);

@@ -32,7 +32,8 @@ struct mi__visit {
 };
 /* False: the function returned false, and nothing is shown any more. */
 bool mi__visit(const struct mi__visit *visit);
-/* The pages, without blocks, of all heaps, of an arena of the set. The function gets NULL as the heap. */
+/* The pages, without blocks, of all heaps, of an arena of the set. The function gets NULL as the
+ * heap. */
 bool mi__visit_arena(struct mi__arenas *set, const struct mi__arena_facts *arena,
                      mi_block_visit_fun *visitor, void *arg);
 /* For the function that a visit calls, of the page that it is shown (not huge): set the bits of the
