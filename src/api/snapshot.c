@@ -32,7 +32,6 @@ struct out {
   bool maps;
   uint64_t n_pages;
   struct mi_subproc *subproc;
-  struct mi__arenas *arenas; /* its set */
   const struct mi__arena_facts *arena; /* whose pages are written; NULL: mappings of their own */
   const char *end;           /* of the slices of the page before */
   size_t n;
@@ -176,7 +175,7 @@ static void put_arena(struct out *out, const struct mi__arena *arena,
   put_bits(out, arena, facts, MI_SLICE_MARKED);
   out->arena = facts;
   begin_pages(out);
-  (void)mi__visit_arena(out->arenas, facts, put_page, out);
+  (void)mi__visit_arena(out->subproc->arenas, facts, put_page, out);
   end_pages(out);
   out->arena = NULL;
 }
@@ -185,13 +184,13 @@ static void put_arena(struct out *out, const struct mi__arena *arena,
 static void put_arenas(struct out *out) {
   struct mi__arena_facts facts;
   size_t n = 0;
-  struct mi__arena *arena = mi__arenas_picture(out->arenas, NULL, &facts);
-  for (; arena != NULL; arena = mi__arenas_picture(out->arenas, arena, &facts)) n++;
+  struct mi__arena *arena = mi__arenas_picture(out->subproc->arenas, NULL, &facts);
+  for (; arena != NULL; arena = mi__arenas_picture(out->subproc->arenas, arena, &facts)) n++;
   put32(out, n);
-  arena = mi__arenas_picture(out->arenas, NULL, &facts);
+  arena = mi__arenas_picture(out->subproc->arenas, NULL, &facts);
   for (; n > 0 && arena != NULL; n--) {
     put_arena(out, arena, &facts);
-    arena = mi__arenas_picture(out->arenas, arena, &facts);
+    arena = mi__arenas_picture(out->subproc->arenas, arena, &facts);
   }
 }
 
@@ -211,7 +210,8 @@ arena_of(const struct mi_heap_s *heap) {
 static uint32_t number_of(const struct out *out, const struct mi__arena *wanted) {
   struct mi__arena_facts facts;
   struct mi__arena *arena = NULL;
-  while (wanted != NULL && (arena = mi__arenas_picture(out->arenas, arena, &facts)) != NULL) {
+  if (wanted == NULL) return NO_INDEX;
+  while ((arena = mi__arenas_picture(out->subproc->arenas, arena, &facts)) != NULL) {
     if (arena == wanted) return facts.number;
   }
   return NO_INDEX;
@@ -232,8 +232,7 @@ static bool put_heap(struct mi_heap_s *heap, void *arg) {
 static int write_snapshot(struct mi_subproc *subproc, int fd, unsigned flags) {
   struct out out = {.fd = fd,
                     .maps = (flags & MI_SNAPSHOT_BLOCKS) != 0,
-                    .subproc = subproc,
-                    .arenas = subproc->arenas};
+                    .subproc = subproc};
   struct mi_thread *self = mi__thread_self(false);
   if (self != NULL) mi__thread_note_number(self);
   put32(&out, MAGIC);
